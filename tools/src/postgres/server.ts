@@ -6,10 +6,10 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { startWatchdog, type Watchdog } from "../process/watchdog";
 import { type Account, serverAccount, temporaryFolder } from "./account";
 import { findBinaries, runnable } from "./binaries";
 import { DEFAULT_POSTGRES_MAJOR } from "./versions";
-import { startWatchdog, type Watchdog } from "./watchdog";
 
 const run = promisify(execFile);
 
@@ -79,7 +79,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const account = await serverAccount();
   const source = options.binaries ?? (await findBinaries(options.major ?? DEFAULT_POSTGRES_MAJOR));
   const folder = await mkdtemp(join(await temporaryFolder(account), "workhorse-pg-"));
-  const watchdog = startWatchdog(folder);
+  const watchdog = startWatchdog(folder, "QUIT");
   const password = randomBytes(24).toString("base64url");
   try {
     await own(folder, account);
@@ -128,14 +128,14 @@ async function initialise(cluster: Cluster, password: string, options: PostgresO
     ],
     processOptions(cluster),
   );
-  watchdog.guard(initdb.child.pid);
+  const unguard = watchdog.guard(initdb.child.pid);
   try {
     await initdb;
   } catch (error) {
     const { stdout, stderr } = error as { stdout?: string; stderr?: string };
     throw new Error(`initdb failed: ${stderr?.trim() || stdout?.trim() || String(error)}`);
   } finally {
-    watchdog.guard(undefined);
+    unguard();
     await rm(passwordFile, { force: true });
   }
   const socket = socketDirectory(folder);
@@ -242,8 +242,7 @@ class EmbeddedPostgres implements PostgresServer {
         () => true as const,
         () => true as const,
       );
-      const started: ServerProcess = { child, exit };
-      watchdog.guard(child.pid);
+      const started: ServerProcess = { child, exit, unguard: watchdog.guard(child.pid) };
       this.#process = started;
       void exit.then(() => this.#forget(started));
       const deadline = performance.now() + START_TIMEOUT_MS;
@@ -301,9 +300,9 @@ class EmbeddedPostgres implements PostgresServer {
   }
 
   #forget(ended: ServerProcess): void {
+    ended.unguard();
     if (this.#process === ended) {
       this.#process = undefined;
-      this.cluster.watchdog.guard(undefined);
     }
   }
 }
@@ -312,6 +311,7 @@ interface ServerProcess {
   readonly child: ChildProcess;
   /** Fulfilled with true when the process is gone. */
   readonly exit: Promise<true>;
+  readonly unguard: () => void;
 }
 
 class PortTakenError extends Error {
