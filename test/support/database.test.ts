@@ -51,6 +51,18 @@ describe("testDatabase", () => {
     expect(await removeRun(other)).toEqual([]);
   });
 
+  test("has the Workhorse schema unless told otherwise, also when many are made at once", async () => {
+    const made = await Promise.all(Array.from({ length: 4 }, () => testDatabase()));
+    try {
+      for (const { pool } of [...made, database]) {
+        const { rows } = await pool.query("SELECT to_regclass('workhorse.rate_limit_policy') IS NOT NULL AS installed");
+        expect(rows).toEqual([{ installed: pool !== database.pool }]);
+      }
+    } finally {
+      await Promise.all(made.map((one) => one.drop()));
+    }
+  });
+
   test("a role's URL keeps special characters", async () => {
     const password = "p@ss/w:rd?#%";
     await database.pool.query(`CREATE ROLE "${database.rolePrefix}_x" LOGIN PASSWORD '${password}'`);

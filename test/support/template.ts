@@ -31,15 +31,11 @@ export async function ensureTemplate(client: Client, run: TestRun): Promise<void
 }
 
 async function install(url: string): Promise<void> {
-  // Loaded here, so that tests without a schema do not need the SQL.
-  const sql = (await import("@workhorse/sql")) as { installSchema?: (client: Client) => Promise<unknown> };
-  if (sql.installSchema === undefined) {
-    throw new Error("@workhorse/sql has no installSchema() yet: use testDatabase({ schema: false })");
-  }
+  const { installSchema } = await import("@workhorse/sql"); // not at the top: tests without a schema do without the SQL
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
-    await sql.installSchema(client);
+    await installSchema(client);
   } finally {
     await client.end();
   }

@@ -17,7 +17,7 @@ import {
 } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
-import { type Account, isOpenToOthers, temporaryFolder } from "./account";
+import { type Account, isOpenToOthers } from "./account";
 import { DEFAULT_POSTGRES_MAJOR, POSTGRES_BUILDS } from "./versions";
 
 const run = promisify(execFile);
@@ -80,8 +80,14 @@ async function installed(packageName: string, version: string): Promise<string> 
  * @param source A folder with `bin`, `lib` and `share`, and perhaps npm's list of symlinks.
  * @param account Who runs them; undefined is this process's own account.
  * @param fallback A private folder, used when another user has taken the copy's name.
+ * @param temporary Where copies are kept; both accounts can enter it.
  */
-export async function runnable(source: string, account: Account | undefined, fallback: string): Promise<string> {
+export async function runnable(
+  source: string,
+  account: Account | undefined,
+  fallback: string,
+  temporary: string,
+): Promise<string> {
   const [files, links] = await Promise.all([listFiles(source), readLinks(source)]);
   const linked = await Promise.all([...links.keys()].map((link) => exists(join(source, link))));
   const readable = [...files.values()].every((file) => (file.mode & 0o004) !== 0);
@@ -92,7 +98,7 @@ export async function runnable(source: string, account: Account | undefined, fal
   const content = JSON.stringify([...files].map(([path, { size }]) => [path, size]).sort());
   const digest = createHash("sha256").update(content).digest("hex").slice(0, 16);
   const owner = process.getuid?.() ?? 0;
-  const home = join(await temporaryFolder(account), `workhorse-postgres-${digest}-uid${owner}`);
+  const home = join(temporary, `workhorse-postgres-${digest}-uid${owner}`);
   const state = await ownership(home, owner);
   if (state === "ours") {
     const present = await listFiles(home);

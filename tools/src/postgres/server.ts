@@ -72,22 +72,31 @@ export interface PostgresServer {
  *
  * @throws {Error} If the server cannot be started; the message holds the end of its log.
  */
-export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+export function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  return startPostgresOn(freePort, options);
+}
+
+/** {@link startPostgres} with a choice of ports, for tests: it is asked again when another program took the one it gave. */
+export async function startPostgresOn(
+  pickPort: () => Promise<number>,
+  options: PostgresOptions = {},
+): Promise<PostgresServer> {
   if (process.platform === "win32") {
     throw new Error("The embedded PostgreSQL does not run on Windows: use a server of your own by its URL");
   }
   const account = await serverAccount();
   const source = options.binaries ?? (await findBinaries(options.major ?? DEFAULT_POSTGRES_MAJOR));
-  const folder = await mkdtemp(join(await temporaryFolder(account), "workhorse-pg-"));
+  const temporary = await temporaryFolder(account);
+  const folder = await mkdtemp(join(temporary, "workhorse-pg-"));
   const watchdog = startWatchdog(folder, "QUIT");
   const password = randomBytes(24).toString("base64url");
   try {
     await own(folder, account);
-    const binaries = await runnable(source, account, folder);
+    const binaries = await runnable(source, account, folder, temporary);
     const cluster: Cluster = { binaries, folder, account, watchdog };
     const version = await initialise(cluster, password, options);
     const server = new EmbeddedPostgres(cluster, password, version);
-    await server.start();
+    await server.start(pickPort);
     return server;
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
@@ -190,9 +199,9 @@ class EmbeddedPostgres implements PostgresServer {
     return `postgres://${credentials}@${this.host}:${this.port}/${encodeURIComponent(database)}`;
   }
 
-  async start(): Promise<void> {
+  async start(pickPort: () => Promise<number>): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      this.port = await freePort();
+      this.port = await pickPort();
       try {
         return await this.#launch();
       } catch (error) {
@@ -319,7 +328,7 @@ class PortTakenError extends Error {
 }
 
 /** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, HOST);
   await once(server, "listening");
   const address = server.address();
