@@ -50,7 +50,7 @@ export function isInstalled(root = ROOT) {
     }
   }
   return Object.entries(locked).every(
-    ([path, entry]) => !path.startsWith("node_modules/") || path in installed || entry.optional || entry.peer,
+    ([path, entry]) => !path.includes("node_modules/") || path in installed || entry.optional || entry.devOptional,
   );
 }
 

@@ -22,7 +22,7 @@ const REMOTE_PATIENCE_MS = 30 * 60_000;
  * @template T
  * @param {string} folder Where the lock's files are; made if missing.
  * @param {string} purpose What this process does under the lock, for those who wait.
- * @param {(holder: { setChild(pid: number | undefined): void }) => Promise<T>} work
+ * @param {(holder: { setChild(pid: number | undefined): Promise<void> }) => Promise<T>} work
  * @param {(holder: { pid: number, purpose: string }) => void} onWait Called once per holder waited for.
  * @returns {Promise<T>}
  */
@@ -36,7 +36,7 @@ export async function withLock(folder, purpose, work, onWait) {
     return written;
   };
   try {
-    return await work({ setChild: (pid) => void update({ ...self, child: describeChild(pid) }) });
+    return await work({ setChild: (pid) => update({ ...self, child: describeChild(pid) }) });
   } finally {
     await update({ released: true });
   }
