@@ -85,12 +85,15 @@ SET search_path = pg_catalog, pg_temp
 AS $$
   INSERT INTO workhorse.rate_limit_change (queue_name, revision, changed_us,
     enforced, rate_limit, rate_interval_us, rate_burst, unspent_credits,
-    key_enforced, key_limit, key_interval_us, key_burst, key_unspent_credits)
+    key_revision, key_enforced, key_limit, key_interval_us, key_burst, key_unspent_credits)
   SELECT next.queue_name, coalesce(last.revision, 0) + 1, greatest(p_now_us, last.changed_us),
     next.enforced, next.rate_limit, next.interval_us, next.burst,
     CASE WHEN last.revision IS NULL THEN next.burst * next.interval_us
       ELSE workhorse.redefine(last.unspent_credits, last.changed_us, p_now_us, last.enforced,
         last.rate_limit, last.rate_interval_us, last.rate_burst, next.interval_us, next.burst) END,
+    CASE WHEN (last.key_enforced, last.key_limit, last.key_interval_us, last.key_burst) IS NOT DISTINCT FROM
+        (next.key_enforced, next.key_limit, next.key_interval_us, next.key_burst)
+      THEN last.key_revision ELSE coalesce(last.revision, 0) + 1 END,
     next.key_enforced, next.key_limit, next.key_interval_us, next.key_burst,
     CASE WHEN last.key_limit IS NULL THEN next.key_burst * next.key_interval_us
       ELSE workhorse.redefine(last.key_unspent_credits, last.changed_us, p_now_us, last.key_enforced,

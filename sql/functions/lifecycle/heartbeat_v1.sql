@@ -1,0 +1,30 @@
+-- Extends the leases of jobs that the caller holds to p_lease_ms from now. Returns the ids of those whose lease is lost;
+-- their handlers must stop. Raises WH002.
+CREATE OR REPLACE FUNCTION workhorse.heartbeat_v1(p_job_ids bigint[], p_fence_tokens bigint[], p_lease_ms integer)
+RETURNS SETOF bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  v_now timestamptz;
+BEGIN
+  PERFORM workhorse.check_lease_ms('heartbeat_v1', p_lease_ms);
+  IF cardinality(p_job_ids) IS DISTINCT FROM cardinality(p_fence_tokens) OR cardinality(p_job_ids) > 10000
+    OR array_position(p_job_ids, NULL) IS NOT NULL OR array_position(p_fence_tokens, NULL) IS NOT NULL THEN
+    PERFORM workhorse.refuse('WH002',
+      format('invalid call of heartbeat_v1: %s job ids and %s fence tokens; accepted: as many of each, at most 10,000, none null',
+        coalesce(cardinality(p_job_ids)::text, 'no'), coalesce(cardinality(p_fence_tokens)::text, 'no')),
+      'Hand in the ids and fence tokens that claim_v1 returned, in the same order.');
+  END IF;
+  PERFORM FROM workhorse.job WHERE id = ANY (p_job_ids) ORDER BY id FOR NO KEY UPDATE;
+  v_now := workhorse.clock();
+  RETURN QUERY
+  WITH held AS (
+    SELECT h.id, h.fence FROM unnest(p_job_ids, p_fence_tokens) AS h (id, fence)
+  ), extended AS (
+    UPDATE workhorse.job AS j SET lease_expires_at = v_now + p_lease_ms * interval '1 millisecond'
+    FROM held AS h
+    WHERE j.id = h.id AND j.fence_token = h.fence AND j.state = 'active' AND j.lease_expires_at > v_now
+    RETURNING j.id)
+  SELECT h.id FROM held AS h WHERE NOT EXISTS (SELECT FROM extended AS e WHERE e.id = h.id);
+END $$;
