@@ -1,8 +1,4 @@
-import { resolve } from "node:path";
 import { type SandboxOptions, type TerraformSandbox, terraformSandbox } from "@workhorse/tools";
-
-/** The repository's folder. */
-export const REPOSITORY = resolve(__dirname, "../..");
 
 /**
  * A Terraform sandbox for a test file, with the provider that the build left in dist/. Call `dispose` in `afterAll`: it
