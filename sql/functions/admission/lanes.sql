@@ -57,9 +57,10 @@ END $$;
 CREATE OR REPLACE FUNCTION workhorse.note_events(p_queue text, p_keys text[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 AS $$
+DECLARE
+  v_lowest bigint;
 BEGIN
-  RETURN (
-    WITH written AS (
+  WITH written AS (
       INSERT INTO workhorse.lane AS l (queue_name, concurrency_key, head)
       SELECT p_queue, k.key, first.place
       FROM unnest(p_keys) AS k (key)
@@ -74,7 +75,8 @@ BEGIN
         opens_us = CASE WHEN l.head IS NOT NULL AND l.waits_for <> 'slots' THEN l.opens_us END,
         waits_for = CASE WHEN l.head IS NOT NULL AND l.waits_for <> 'slots' THEN l.waits_for END
       RETURNING l.head, l.opens_us)
-    SELECT min(head) FROM written WHERE opens_us IS NULL);
+  SELECT min(head) INTO v_lowest FROM written WHERE opens_us IS NULL;
+  RETURN v_lowest;
 END $$;
 
 -- Looks at the next 1,000 keys with ready jobs after p_after, in the order of keys, and judges each afresh.
