@@ -15,10 +15,13 @@ describe("PostgreSQL's programs", () => {
     [source, target] = [join(folder, "private/native"), join(folder, "copy")];
     await mkdir(join(source, "bin"), { recursive: true });
     await mkdir(join(source, "lib"));
-    await chmod(folder, 0o755);
-    await writeFile(join(source, "bin/postgres"), "program", { mode: 0o755 });
-    await writeFile(join(source, "bin/initdb"), "program", { mode: 0o755 });
+    await writeFile(join(source, "bin/postgres"), "program");
+    await writeFile(join(source, "bin/initdb"), "program");
     await writeFile(join(source, "lib/libpq.so.5"), "library");
+    // whatever the umask is
+    for (const path of ["../..", "..", ".", "bin", "bin/postgres", "bin/initdb", "lib", "lib/libpq.so.5"]) {
+      await chmod(join(source, path), 0o755);
+    }
     await writeFile(join(source, "lib/libpq.a"), "static");
     await symlink("libpq.so.5", join(source, "lib/libpq.so"));
     await writeFile(
