@@ -55,10 +55,10 @@ describe("the lock between processes", () => {
   test("lets one in at a time, however many come at once", async () => {
     const processes = Array.from({ length: 6 }, () =>
       start(`
-        for (let i = 0; i < 10; i++) {
+        for (let i = 0; i < 4; i++) {
           await withLock(folder, "working", async () => {
             appendFileSync(log, "in " + process.pid + "\\n");
-            await new Promise(setImmediate);
+            await new Promise((resolve) => setTimeout(resolve, 40)); // the work: long enough that others look meanwhile
             appendFileSync(log, "out " + process.pid + "\\n");
           }, () => {});
         }
@@ -67,7 +67,7 @@ describe("the lock between processes", () => {
     const exits = await Promise.all(processes.map(({ exit }) => exit));
     expect(exits).toEqual(processes.map(() => [0, ""]));
     const lines = (await readFile(log, "utf8")).trim().split("\n");
-    expect(lines).toHaveLength(6 * 10 * 2);
+    expect(lines).toHaveLength(6 * 4 * 2);
     const apart = lines.filter((line, at) => at % 2 === 0 && lines[at + 1] !== line.replace("in", "out"));
     expect(apart).toEqual([]);
     expect(await readdir(join(folder, "lock"))).toHaveLength(1);
