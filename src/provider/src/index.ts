@@ -1,1 +1,2 @@
-export {};
+export { workhorseProvider } from "./provider";
+export { providerHandler } from "./server/handler";

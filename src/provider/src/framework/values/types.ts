@@ -103,9 +103,12 @@ export type Value =
 
 /**
  * The TypeScript type of a known, non-null value of a Terraform type. `U` is added at every depth below: `Unknown`
- * where parts may be unknown, `never` where everything is known.
+ * where parts may be unknown, `never` where everything is known. A type that could be any gives {@link Value} (and ends
+ * what would be an endless expansion).
  */
-export type ValueOf<T extends Type, U = never> = T extends StringType
+export type ValueOf<T extends Type, U = never> = [Type] extends [T] ? Value : KnownValueOf<T, U>;
+
+type KnownValueOf<T extends Type, U> = T extends StringType
   ? string
   : T extends IntegerType
     ? number

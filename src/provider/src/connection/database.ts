@@ -1,0 +1,159 @@
+import type { Pool, PoolClient } from "pg";
+import { DatabaseProblem, toProblem, wantsOtherTls } from "./problems";
+import type { ConnectionSettings } from "./settings";
+import { Slots } from "./slots";
+import { type TlsChoice, tlsChoices } from "./tls";
+
+/** Runs one statement of a transaction. */
+export interface Executor {
+  query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
+}
+
+const MAX_CONNECTIONS = 4;
+/** How much longer than the server's own limit an answer is waited for: then the server is taken for lost. */
+const ANSWER_GRACE_MS = 10_000;
+
+/**
+ * One database: connections are made when the first work comes, at most four. There is no session state and there are no
+ * named statements, so that it works through a transaction-mode pooler.
+ */
+export class Database {
+  #pool: Promise<Pool> | undefined;
+  #closed = false;
+  readonly #slots = new Slots(MAX_CONNECTIONS);
+
+  constructor(readonly settings: ConnectionSettings) {}
+
+  /**
+   * Runs work in one READ COMMITTED transaction with the configured timeouts. The signal cancels the running statement.
+   * @throws DatabaseProblem
+   */
+  async transaction<T>(signal: AbortSignal, work: (executor: Executor) => Promise<T>): Promise<T> {
+    return this.#withClient(signal, async (client) => {
+      const { statementMs, lockMs } = this.settings.timeouts;
+      // One round trip; SET LOCAL by its function form, which also tells whom to cancel.
+      const begun = (await client.query(
+        `BEGIN ISOLATION LEVEL READ COMMITTED;
+         SELECT set_config('statement_timeout', '${statementMs}', true), set_config('lock_timeout', '${lockMs}', true),
+           pg_backend_pid() AS pid`,
+      )) as unknown as { rows: { pid: number }[] }[];
+      const pid = begun[1]!.rows[0]!.pid;
+      const cancel = () => void this.#cancel(pid);
+      signal.addEventListener("abort", cancel, { once: true });
+      const queryTimeout = statementMs > 0 ? { query_timeout: statementMs + ANSWER_GRACE_MS } : {};
+      const executor: Executor = { query: (text, values = []) => client.query({ text, values, ...queryTimeout }) };
+      try {
+        const result = await work(executor);
+        signal.throwIfAborted();
+        await client.query("COMMIT");
+        return result;
+      } catch (error) {
+        await client.query("ROLLBACK").catch(() => undefined);
+        throw error;
+      } finally {
+        signal.removeEventListener("abort", cancel);
+      }
+    });
+  }
+
+  /**
+   * Lends a connection outside any transaction, to work that makes its own. The configured timeouts do not apply.
+   * @throws DatabaseProblem
+   */
+  async connection<T>(signal: AbortSignal, work: (executor: Executor) => Promise<T>): Promise<T> {
+    return this.#withClient(signal, work);
+  }
+
+  /** Closes all connections. Safe to call more than once. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const pool = await this.#pool?.catch(() => undefined);
+    this.#pool = undefined;
+    await pool?.end();
+  }
+
+  async #withClient<T>(signal: AbortSignal, work: (client: PoolClient) => Promise<T>): Promise<T> {
+    // The pool's own limit for waiting is the one for connecting; work that is only queued must not run into it.
+    await this.#slots.acquire(signal);
+    try {
+      return await this.#withPooledClient(work);
+    } catch (error) {
+      throw toProblem(error, this.settings);
+    } finally {
+      this.#slots.release();
+    }
+  }
+
+  async #withPooledClient<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.#connect();
+    // A lost connection also rejects the query under way; without a listener the event would end the process.
+    let lost: Error | undefined;
+    const onError = (error: Error) => {
+      lost = error;
+    };
+    client.on("error", onError);
+    try {
+      return await work(client);
+    } finally {
+      client.off("error", onError);
+      client.release(lost ?? false);
+    }
+  }
+
+  async #connect(): Promise<PoolClient> {
+    if (this.#closed) throw new DatabaseProblem("unreachable", "The provider is ending", "No further work is taken.");
+    this.#pool ??= this.#open().catch((error: unknown) => {
+      this.#pool = undefined;
+      throw error;
+    });
+    return (await this.#pool).connect();
+  }
+
+  /** Makes the pool with the first way of connecting that is not turned away for its TLS. */
+  async #open(): Promise<Pool> {
+    const choices = tlsChoices(this.settings);
+    for (const [i, tls] of choices.entries()) {
+      const pool = this.#newPool(tls);
+      try {
+        (await pool.connect()).release();
+        return pool;
+      } catch (error) {
+        await pool.end();
+        if (i === choices.length - 1 || !wantsOtherTls(error)) throw error;
+      }
+    }
+    throw new Error("there is no way to connect");
+  }
+
+  #newPool(tls: TlsChoice): Pool {
+    // The driver is not needed to answer for schemas and validation, so it is loaded when it is.
+    const pg = require("pg") as typeof import("pg");
+    const { host, port, database, username, password, timeouts } = this.settings;
+    const pool = new pg.Pool({
+      host,
+      port,
+      database,
+      user: username,
+      // As a function: an empty text would make the driver look for PGPASSWORD and ~/.pgpass.
+      password: () => password ?? "",
+      ssl: tls,
+      max: MAX_CONNECTIONS,
+      connectionTimeoutMillis: timeouts.connectMs,
+      idleTimeoutMillis: 30_000,
+      allowExitOnIdle: true,
+      application_name: "terraform-provider-workhorse",
+    });
+    // An idle connection that breaks is replaced by the next work.
+    pool.on("error", () => {});
+    return pool;
+  }
+
+  /** Asks the server to end what a backend is doing; best effort. */
+  async #cancel(pid: number): Promise<void> {
+    try {
+      await (await this.#pool)?.query("SELECT pg_cancel_backend($1)", [pid]);
+    } catch {
+      // The statement then ends by its own timeout.
+    }
+  }
+}
