@@ -1,0 +1,2 @@
+export * from "./classes";
+export { type Subject, translateError } from "./translate";
