@@ -6,6 +6,7 @@ import { withLock } from "./lock.mjs";
 import { CommandError, findProgram } from "./process.mjs";
 import { ROOT } from "./root.mjs";
 
+const PARENT_POLL_MS = 500;
 const JEST = join(ROOT, "node_modules/jest/bin/jest.js");
 
 /** What each command needs, and does once everything is installed and, unless it says otherwise, built. */
@@ -51,6 +52,9 @@ export async function main([name, ...args]) {
         `npm run ${name} needs terraform on the PATH, and there is none: install it, https://developer.hashicorp.com/terraform/install`,
       );
     }
+    if (process.env.npm_lifecycle_event !== undefined) {
+      endWithParent();
+    }
     await prepare(name, command.build ?? true);
     await command.execute(args);
   } catch (error) {
@@ -60,6 +64,21 @@ export async function main([name, ...args]) {
     console.error(error.message);
     process.exitCode = 1;
   }
+}
+
+/**
+ * Ends this process when npm, or the shell that npm starts it by, is gone: npm passes SIGTERM on to that shell only, and
+ * nothing passes on a SIGKILL.
+ */
+function endWithParent() {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid !== parent) {
+      clearInterval(timer);
+      process.kill(process.pid, "SIGTERM");
+    }
+  }, PARENT_POLL_MS);
+  timer.unref();
 }
 
 /** Installs and builds, one process at a time: a second `npm start` or `npm test` waits, then finds it done. */

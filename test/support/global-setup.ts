@@ -2,24 +2,28 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { type PostgresServer, parsePostgresMajor, startPostgres } from "../../tools/src/postgres";
 import { announceRun } from "./run";
+import { type TemporaryFolder, useTemporaryFolder } from "./temporary-folder";
 
 declare global {
-  /** The run's own server, for the teardown; undefined if the run uses another. Jest keeps no other place for it. */
-  var workhorseTestServer: PostgresServer | undefined;
+  /** What the teardown ends. Jest has no other place where a setup can leave something for its teardown. */
+  var workhorseTestRun: { readonly temporary: TemporaryFolder; readonly server: PostgresServer | undefined };
 }
 
-/** Gives the run its PostgreSQL: the one of WORKHORSE_TEST_DATABASE_URL, or an embedded one of its own. */
+/**
+ * Gives the run a temporary folder, which os.tmpdir() is from here on, and a PostgreSQL: the one of
+ * WORKHORSE_TEST_DATABASE_URL, or an embedded one of its own.
+ */
 export default async function globalSetup(): Promise<void> {
   const id = randomBytes(4).toString("hex");
   const external = process.env.WORKHORSE_TEST_DATABASE_URL;
+  const major = parsePostgresMajor(process.env.WORKHORSE_TEST_POSTGRES_MAJOR, "WORKHORSE_TEST_POSTGRES_MAJOR");
   if (external) {
     await checkServer(external);
-    announceRun({ id, url: external });
-    return;
   }
-  const major = parsePostgresMajor(process.env.WORKHORSE_TEST_POSTGRES_MAJOR, "WORKHORSE_TEST_POSTGRES_MAJOR");
-  globalThis.workhorseTestServer = await startPostgres({ major });
-  announceRun({ id, url: globalThis.workhorseTestServer.url });
+  const temporary = await useTemporaryFolder();
+  const server = external ? undefined : await startPostgres({ major });
+  globalThis.workhorseTestRun = { temporary, server };
+  announceRun({ id, url: server?.url ?? external! });
 }
 
 async function checkServer(url: string): Promise<void> {

@@ -1,14 +1,19 @@
 import { removeRun } from "./leaks";
 import { currentRun } from "./run";
 
-/** Fails the run if a test left a database or a role on the server, and leaves none itself. */
+/** Fails the run if its tests left databases, roles or temporary files, and leaves none itself. */
 export default async function globalTeardown(): Promise<void> {
+  const { server, temporary } = globalThis.workhorseTestRun;
+  const left: string[] = [];
   try {
-    const left = await removeRun(currentRun());
-    if (left.length > 0) {
-      throw new Error(`Tests left behind: ${left.join(", ")}. Each must call drop() on its testDatabase() at the end`);
-    }
+    left.push(...(await removeRun(currentRun())));
   } finally {
-    await globalThis.workhorseTestServer?.stop();
+    await server?.stop();
+    left.push(...(await temporary.remove()).map((name) => `temporary ${name}`));
+  }
+  if (left.length > 0) {
+    throw new Error(
+      `Tests left behind: ${left.join(", ")}. Each test ends what it began: drop(), dispose(), stop(), rm`,
+    );
   }
 }
