@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { existsSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname } from "node:path";
-import { afterEach, describe, expect, test } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "@jest/globals";
 import { Client } from "pg";
 import { withProgram } from "../../../test/support/child-program";
 import { eventually } from "../../../test/support/eventually";
@@ -11,7 +11,13 @@ import { findBinaries } from "./binaries";
 import { freePort, type PostgresServer, startPostgres, startPostgresOn } from "./server";
 
 describe("the embedded PostgreSQL", () => {
+  /** One for the tests that leave it running as they found it. */
+  let shared: PostgresServer;
   const servers: PostgresServer[] = [];
+  beforeAll(async () => {
+    shared = await startPostgres();
+  });
+  afterAll(() => shared?.stop());
   afterEach(async () => {
     await Promise.all(servers.splice(0).map((server) => server.stop()));
   });
@@ -39,7 +45,7 @@ describe("the embedded PostgreSQL", () => {
     query(server.url, `SELECT ${names.map((name) => `current_setting('${name}') AS ${name}`).join(", ")}`);
 
   test("serves with defaults for tests, on 127.0.0.1 only, and with a password only", async () => {
-    const server = await started(startPostgres());
+    const server = shared;
     expect(await settings(server, "max_connections", "fsync", "synchronous_commit", "listen_addresses")).toEqual([
       { max_connections: "200", fsync: "off", synchronous_commit: "on", listen_addresses: "127.0.0.1" },
     ]);
@@ -76,7 +82,7 @@ describe("the embedded PostgreSQL", () => {
   });
 
   test("a crash loses no commit, and takes nothing else along", async () => {
-    const server = await started(startPostgres());
+    const server = shared;
     const pid = server.pid!;
     await query(server.url, "CREATE TABLE kept (id int)", "INSERT INTO kept VALUES (1)");
     const client = new Client({ connectionString: server.url });
@@ -107,7 +113,7 @@ describe("the embedded PostgreSQL", () => {
   });
 
   test("a restart that finds its port taken says so, and can be repeated", async () => {
-    const server = await started(startPostgres());
+    const server = shared;
     await server.kill();
     const other = createServer().listen(server.port, "127.0.0.1");
     await once(other, "listening");
@@ -150,7 +156,6 @@ describe("the embedded PostgreSQL", () => {
   });
 
   test("is out of Ctrl-C's reach, which goes to a whole process group", async () => {
-    const server = await started(startPostgres());
-    expect(await isGroupRunning(server.pid!)).toBe(true);
+    expect(await isGroupRunning(shared.pid!)).toBe(true);
   });
 });
