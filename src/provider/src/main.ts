@@ -42,7 +42,17 @@ async function main(): Promise<void> {
     stdout: process.stdout,
     stderr: process.stderr,
   };
-  let plugin: RunningPlugin;
+  let plugin: RunningPlugin | undefined;
+  let ending: string | undefined;
+  const end = (reason: string) => {
+    ending ??= reason;
+    void plugin?.stop(reason);
+  };
+  // Before anybody can know that the process is there.
+  process.on("SIGINT", () => {
+    if (debug) end("interrupted");
+  });
+  process.on("SIGTERM", () => end("terminated"));
   try {
     plugin = debug ? await serveForDebugging(SOURCE, options) : await serve(options);
   } catch (error) {
@@ -51,10 +61,7 @@ async function main(): Promise<void> {
     process.exitCode = 1;
     return;
   }
-  process.on("SIGINT", () => {
-    if (debug) void plugin.stop("interrupted");
-  });
-  process.on("SIGTERM", () => void plugin.stop("terminated"));
+  if (ending !== undefined) end(ending);
   await plugin.ended;
   // Work that could not be stopped in time must not keep the process.
   process.exit();

@@ -26,6 +26,11 @@ export function readHandshake(line: string): { network: string; address: string;
   return { network: match[1]!, address: match[2]!, certificatePem: certificate.toString() };
 }
 
+interface Cancellable {
+  cancel(): void;
+  end(): void;
+}
+
 /** A client of the plugin services, as Terraform is one. */
 export class WireClient {
   readonly #clients: Record<string, Client>;
@@ -101,11 +106,9 @@ export class WireClient {
   #unary(service: string, rpc: string, request: unknown, cancel?: AbortSignal): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const done = (error: ServiceError | null, response: unknown) => (error ? reject(error) : resolve(response));
-      const call =
-        rpc === "writeStateBytes"
-          ? (this.#method(service, rpc)(done) as { cancel(): void; end(): void })
-          : (this.#method(service, rpc)(request, done) as { cancel(): void });
-      if ("end" in call) call.end();
+      const streaming = rpc === "writeStateBytes";
+      const call = this.#method(service, rpc)(...(streaming ? [done] : [request, done])) as Cancellable;
+      if (streaming) call.end();
       cancel?.addEventListener("abort", () => call.cancel());
     });
   }

@@ -1,13 +1,9 @@
+import type { Executor } from "@workhorse/queue";
 import type { Pool, PoolClient } from "pg";
 import { DatabaseProblem, toProblem, wantsOtherTls } from "./problems";
 import type { ConnectionSettings } from "./settings";
 import { Slots } from "./slots";
 import { type TlsChoice, tlsChoices } from "./tls";
-
-/** Runs one statement of a transaction. */
-export interface Executor {
-  query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
-}
 
 const MAX_CONNECTIONS = 4;
 /** How much longer than the server's own limit an answer is waited for: then the server is taken for lost. */

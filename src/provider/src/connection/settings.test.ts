@@ -8,7 +8,7 @@ const resolve = (given: ConnectionArguments, env: NodeJS.ProcessEnv = {}) => res
 
 describe("connection URLs", () => {
   test("take any character in any part, percent-encoded", () => {
-    const text = fc.string({ unit: "grapheme", minLength: 1 }).filter((part) => part.isWellFormed());
+    const text = fc.string({ unit: "grapheme", minLength: 1 });
     const host = fc.constantFrom("db.example.com", "10.0.0.1", "[::1]", "%2Fvar%2Frun%2Fpostgresql");
     fc.assert(
       fc.property(

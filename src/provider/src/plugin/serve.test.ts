@@ -1,9 +1,8 @@
 import { existsSync, statSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { connect } from "node:net";
+import { dirname } from "node:path";
 import { afterEach, describe, expect, test } from "@jest/globals";
+import { cuttableProxy } from "../../test/proxy";
 import { launchEnvironment, newClientCertificate, readHandshake, WireClient } from "../../test/wire-client";
 import type { ServerCertificate } from "./certificate";
 import { ProviderService } from "./generated/tfplugin6";
@@ -38,29 +37,6 @@ async function start(handler: ProviderHandler, options: Partial<ServeOptions> = 
     return made;
   };
   return { plugin, handshake, client, stdout: () => stdout, stderr: () => stderr };
-}
-
-/** A way to a socket that can be cut. */
-async function cuttableProxy(target: string): Promise<{ address: string; cut(): Promise<void> }> {
-  const folder = await mkdtemp(join(tmpdir(), "plugin-test-"));
-  const address = join(folder, "proxy.sock");
-  const sockets: Socket[] = [];
-  const server = createServer((near) => {
-    const far = connect(target);
-    sockets.push(near, far);
-    for (const socket of [near, far]) socket.on("error", () => {});
-    near.pipe(far).pipe(near);
-  });
-  await new Promise<void>((resolve) => server.listen(address, resolve));
-  return {
-    address,
-    async cut() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      for (const socket of sockets) socket.destroy();
-      await closed;
-      await rm(folder, { recursive: true });
-    },
-  };
 }
 
 describe("serving a plugin", () => {

@@ -24,7 +24,6 @@ type KnownPolicy = ObjectOf<typeof attributes, "state">;
 
 export const concurrency: PolicyKind = {
   name: "concurrency",
-  lock: "workhorse:concurrency-policies",
   attributes,
   validate(policy, queue, path, diagnostics) {
     const { max_active: maxActive, max_active_per_key: perKey } = policy as Policy;
@@ -37,6 +36,7 @@ export const concurrency: PolicyKind = {
     );
   },
   warn: () => {},
+  lock: (queue, executor) => queue.lockConcurrencyPolicies(executor),
   async list(queue, { queues, namespace }) {
     const found = await queue.listConcurrencyPolicies(queues, namespace === undefined ? {} : { namespace });
     return found.map((row) => ({

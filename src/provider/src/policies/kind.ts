@@ -1,4 +1,4 @@
-import type { Queue } from "@workhorse/queue";
+import type { Executor, Queue } from "@workhorse/queue";
 import { bounds } from "@workhorse/sql";
 import type { Attributes, Diagnostics, ObjectValue, Path, Validator } from "../framework";
 
@@ -15,14 +15,14 @@ export interface StoredPolicy {
 export interface PolicyKind {
   /** In messages: `rate-limit`. */
   readonly name: string;
-  /** The advisory lock that synchronisers of the kind take, by its name. */
-  readonly lock: string;
   /** The attributes of one policy. */
   readonly attributes: Attributes;
   /** Refusals across the attributes of one policy, any of which may be unknown. */
   validate(policy: ObjectValue, queue: string, path: Path, diagnostics: Diagnostics): void;
   /** What is allowed but hardly meant. */
   warn(policy: ObjectValue, queue: string, path: Path, diagnostics: Diagnostics): void;
+  /** Takes the lock that every synchroniser of the kind takes, until the transaction's end. */
+  lock(queue: Queue, executor: Executor): Promise<void>;
   list(queue: Queue, filter: { queues?: readonly string[]; namespace?: string }): Promise<StoredPolicy[]>;
   /** Makes a namespace's policies what the map says; see the contract's sync functions. */
   sync(queue: Queue, namespace: string, policies: ReadonlyMap<string, ObjectValue>, prune: boolean): Promise<void>;

@@ -1,5 +1,5 @@
-import { Queue } from "@workhorse/queue";
-import type { Database, Executor } from "../connection/database";
+import { type Executor, Queue } from "@workhorse/queue";
+import type { Database } from "../connection/database";
 import { type ObjectValue, valuesEqual } from "../framework";
 import { objectType } from "../framework/schema/attributes";
 import type { PolicyKind } from "./kind";
@@ -50,8 +50,8 @@ export class PolicyStore {
     decide: (snapshot: Snapshot, sync: Sync) => Promise<void>,
   ): Promise<void> {
     return this.database.transaction(signal, async (executor) => {
-      await executor.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [this.kind.lock]);
       const queue = new Queue(executor);
+      await this.kind.lock(queue, executor);
       await decide(await readSnapshot(executor, this.kind, wanted), (namespace, policies, prune) =>
         this.kind.sync(queue, namespace, policies, prune),
       );

@@ -51,7 +51,6 @@ const fromTerraform = (rate: KnownPolicy["rate"]): Rate => ({
 
 export const rateLimits: PolicyKind = {
   name: "rate-limit",
-  lock: "workhorse:rate-limit-policies",
   attributes,
   validate: () => {},
   warn(policy, queue, path, diagnostics) {
@@ -77,6 +76,7 @@ export const rateLimits: PolicyKind = {
       );
     }
   },
+  lock: (queue, executor) => queue.lockRateLimitPolicies(executor),
   async list(queue, { queues, namespace }) {
     const found = await queue.listRateLimitPolicies(queues, namespace === undefined ? {} : { namespace });
     return found.map((row) => ({

@@ -46,8 +46,11 @@ describe.each(kinds)("$type with the real Terraform", (kind) => {
     terraform = await testTerraform({ env: { WORKHORSE_DATABASE_URL: database.url } });
   });
   afterAll(async () => {
-    await terraform?.dispose();
-    await database?.drop();
+    try {
+      await terraform?.dispose();
+    } finally {
+      await database?.drop();
+    }
   });
   beforeEach(async () => {
     await database.pool.query(

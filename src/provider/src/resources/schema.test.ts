@@ -13,8 +13,11 @@ describe("workhorse_schema with the real Terraform", () => {
     terraform = await testTerraform({ env: { WORKHORSE_DATABASE_URL: database.url } });
   });
   afterAll(async () => {
-    await terraform?.dispose();
-    await database?.drop();
+    try {
+      await terraform?.dispose();
+    } finally {
+      await database?.drop();
+    }
   });
 
   const schemaExists = async () =>

@@ -1,6 +1,7 @@
+import type { Executor } from "@workhorse/queue";
 import { formatVersion, installedVersion, installSchema, majorOf, SchemaError, schemaVersion } from "@workhorse/sql";
 import { type Client, requireDatabase } from "../client";
-import type { Database, Executor } from "../connection/database";
+import type { Database } from "../connection/database";
 import { DatabaseProblem, locate } from "../connection/problems";
 import {
   attribute,
