@@ -13,8 +13,9 @@ export {
 } from "./errors";
 export type { Executor, ExecutorOption } from "./executor";
 export type { ClaimOptions } from "./jobs/claim";
-export type { BackOffOptions, JobExplanation } from "./jobs/control";
+export type { BackOffOptions, SweepOptions } from "./jobs/control";
 export { type ErrorJson, toErrorJson } from "./jobs/error-json";
+export type { JobExplanation } from "./jobs/explain";
 export type { FailOptions, ReleaseOptions } from "./jobs/leases";
 export type {
   Claim,

@@ -2,6 +2,7 @@ import type { Executor, ExecutorOption } from "./executor";
 import { type ClaimOptions, checkClaimOptions, claim } from "./jobs/claim";
 import * as control from "./jobs/control";
 import { insertJobs, jobOptionNames, jobText, jobTexts, refuseJob } from "./jobs/enqueue";
+import { explain, type JobExplanation } from "./jobs/explain";
 import * as leases from "./jobs/leases";
 import type { Claim, FailOutcome, JobOptions, Lease, NewJob, RecoveredJob } from "./jobs/types";
 import { listConcurrencyPolicies, syncConcurrencyPolicies } from "./policies/concurrency";
@@ -243,16 +244,17 @@ export class Queue {
    *
    * @param limit rows at most, 1 to 10,000. Default: 1,000.
    */
-  async sweep(limit = 1_000, options: ExecutorOption = {}): Promise<number> {
-    return control.sweep(await this.#maintenance("sweep", limit, options), limit);
+  async sweep(limit = 1_000, options: control.SweepOptions = {}): Promise<number> {
+    control.checkSweepOptions(options);
+    return control.sweep(await this.#maintenance("sweep", limit, { executor: options.executor }), limit, options);
   }
 
   /** Says why a job is where it is, and what it waits for; null when there is no such job. */
-  async explain(jobId: string, options: ExecutorOption = {}): Promise<control.JobExplanation | null> {
+  async explain(jobId: string, options: ExecutorOption = {}): Promise<JobExplanation | null> {
     const refuse = refuseArgument("explain");
     const id = leases.checkInteger64(jobId, "jobId", refuse);
     checkKeys<ExecutorOption>(options, ["executor"], "options", refuse);
-    return control.explain(await this.#checked(options, refuse), id);
+    return explain(await this.#checked(options, refuse), id);
   }
 
   // Statuses -----------------------------------------------------------------------------------------------------------

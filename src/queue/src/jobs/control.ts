@@ -15,6 +15,12 @@ export interface BackOffOptions extends ExecutorOption {
   readonly reason?: string | undefined;
 }
 
+/** Options of `sweep`. */
+export interface SweepOptions extends ExecutorOption {
+  /** How long finished jobs are kept, in milliseconds: an integer, 0 to 365 days. Default: 7 days. */
+  readonly keepMs?: number | undefined;
+}
+
 /** Jobs that one step of maintenance works on at most. */
 export const limitBound: Bound = { min: 1, max: 10_000 };
 
@@ -69,15 +75,14 @@ export async function promote(executor: Executor, limit: number): Promise<number
   return column.number(row!, "promoted");
 }
 
-export async function sweep(executor: Executor, limit: number): Promise<number> {
-  const [row] = await call(executor, "SELECT workhorse.sweep_v1($1) AS removed", [limit]);
-  return column.number(row!, "removed");
+export function checkSweepOptions(options: SweepOptions): void {
+  const refuse = refuseArgument("sweep");
+  checkKeys<SweepOptions>(options, ["keepMs", "executor"], "options", refuse);
+  if (options.keepMs !== undefined) checkInteger(options.keepMs, bounds.delayMs, "options.keepMs", refuse);
 }
 
-/** Why a job is where it is, as `explain_job_v1` says it: JSON. */
-export type JobExplanation = Readonly<Record<string, unknown>>;
-
-export async function explain(executor: Executor, id: string): Promise<JobExplanation | null> {
-  const [row] = await call(executor, "SELECT workhorse.explain_job_v1($1)::text AS explanation", [id]);
-  return column.json(row!, "explanation") as JobExplanation | null;
+export async function sweep(executor: Executor, limit: number, options: SweepOptions): Promise<number> {
+  const { keepMs = 7 * 24 * 3_600_000 } = options;
+  const [row] = await call(executor, "SELECT workhorse.sweep_v1($1, $2) AS removed", [limit, keepMs]);
+  return column.number(row!, "removed");
 }

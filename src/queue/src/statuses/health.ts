@@ -1,5 +1,6 @@
 import { call } from "../call";
 import type { Executor } from "../executor";
+import type { ClaimReason } from "../jobs/types";
 import { column, type Row } from "../rows";
 import { type ConcurrencyStatus, concurrencyStatuses } from "./concurrency";
 import { type RateLimitStatus, rateLimitStatuses } from "./rate-limits";
@@ -7,17 +8,22 @@ import { type RateLimitStatus, rateLimitStatuses } from "./rate-limits";
 /** One queue: its depth by state, and what its policies let through. */
 export interface QueueHealth {
   readonly queue: string;
+  /** Counted up to a bound, as ready and active are: see `capped`. */
   readonly scheduled: number;
   readonly ready: number;
   readonly active: number;
-  /** Finished jobs are counted as long as they are kept: 7 days by default. */
+  /** Finished in the last hour, as far as they are among the latest 10,000 of all queues. */
   readonly completed: number;
   readonly failed: number;
   readonly cancelled: number;
   /** Whether a count stopped at its bound. */
   readonly capped: boolean;
-  /** How long the longest waiting ready job has been ready to start, in milliseconds; null when none is ready. */
+  /** How long the oldest ready job has been due, in milliseconds; null when none is ready. */
   readonly oldestReadyAgeMs: number | null;
+  /** What the ready jobs wait for; null when one could start now, or none is ready. */
+  readonly reason: ClaimReason | null;
+  /** When the next start is due, if something is waited for. */
+  readonly nextEligibleAt: Date | null;
   /** Active jobs whose lease has expired: they wait for a worker's maintenance. */
   readonly expiredLeases: number;
   /** Null without a rate-limit policy. */
@@ -28,7 +34,7 @@ export interface QueueHealth {
 
 /** A reading of all queues. */
 export interface Health {
-  /** Every queue that has jobs or a policy, ordered by the bytes of its name. */
+  /** Every queue that has unfinished jobs or a policy (at most 1,000), ordered by the bytes of its name. */
   readonly queues: QueueHealth[];
 }
 
@@ -43,6 +49,8 @@ const noJobs: Depth = {
   cancelled: 0,
   capped: false,
   oldestReadyAgeMs: null,
+  reason: null,
+  nextEligibleAt: null,
   expiredLeases: 0,
 };
 
@@ -50,7 +58,8 @@ export async function health(executor: Executor): Promise<Health> {
   // One after the other: the executor may be a single connection.
   const rows = await call(
     executor,
-    `SELECT queue_name, scheduled, ready, active, completed, failed, cancelled, capped, oldest_ready_age_ms, expired_leases
+    `SELECT queue_name, scheduled, ready, active, completed, failed, cancelled, capped, oldest_ready_age_ms, expired_leases,
+       reason, next_eligible_at
      FROM workhorse.queue_health_v1()`,
     [],
   );
@@ -80,6 +89,8 @@ function toDepth(row: Row): Depth {
     cancelled: column.number(row, "cancelled"),
     capped: column.boolean(row, "capped"),
     oldestReadyAgeMs: column.numberOrNull(row, "oldest_ready_age_ms"),
+    reason: column.textOrNull(row, "reason") as ClaimReason | null,
+    nextEligibleAt: column.dateOrNull(row, "next_eligible_at"),
     expiredLeases: column.number(row, "expired_leases"),
   };
 }

@@ -1,13 +1,15 @@
 /**
- * The candidate that was probably meant: the same letters in another style (`max_jobs`, `MaxJobs`), or a few typing mistakes
- * away. Undefined when none is near.
+ * The candidate that was probably meant: the same letters in another style (`max_jobs`, `MaxJobs`), its beginning, or a
+ * few typing mistakes away. Undefined when none is near.
  */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const wanted = letters(word);
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = editDistance(wanted, letters(candidate));
+    const known = letters(candidate);
+    const isBeginning = wanted.length >= 3 && known.startsWith(wanted);
+    const distance = known === wanted ? 0 : isBeginning ? 1 : editDistance(wanted, known);
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
   return best;
