@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { SchemaError } from "@workhorse/sql";
 import type { ConnectionSettings } from "./settings";
 
@@ -46,7 +47,8 @@ const NETWORK: Readonly<Record<string, string>> = {
 
 /** Turns whatever the driver or the SQL packages throw into a problem. What is none of theirs is returned as it is. */
 export function toProblem(error: unknown, settings: ConnectionSettings): unknown {
-  if (error instanceof DatabaseProblem || !(error instanceof Error)) return error;
+  // Not instanceof: an error of Node.js itself may come from another realm.
+  if (error instanceof DatabaseProblem || !types.isNativeError(error)) return error;
   const where = locate(settings);
   const problem = (kind: ProblemKind, summary: string, detail: string) =>
     new DatabaseProblem(kind, summary, detail, { cause: error });
@@ -57,7 +59,7 @@ export function toProblem(error: unknown, settings: ConnectionSettings): unknown
     return problem("schema", `The schema workhorse at ${where} does not fit`, sentence(error.message));
   }
   // The typed errors of @workhorse/queue keep the driver's as their cause.
-  const driver = (error.cause instanceof Error && "code" in error.cause ? error.cause : error) as DriverError;
+  const driver = (types.isNativeError(error.cause) && "code" in error.cause ? error.cause : error) as DriverError;
   const code = driver.code ?? "";
   const said = `PostgreSQL said: ${sentence(driver.message)}${driver.hint ? ` ${sentence(driver.hint)}` : ""}`;
 
@@ -150,7 +152,7 @@ export function toProblem(error: unknown, settings: ConnectionSettings): unknown
 
 /** The server turned a connection away for lack of TLS, or because of it: another way may do. */
 export function wantsOtherTls(error: unknown): boolean {
-  return error instanceof Error && (isTlsRefusal(error) || (error as DriverError).code === "28000");
+  return types.isNativeError(error) && (isTlsRefusal(error) || (error as DriverError).code === "28000");
 }
 
 // The driver has no code for this answer of the server.
