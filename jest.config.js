@@ -2,14 +2,17 @@ const { join } = require("node:path");
 
 const sources = (folder) => join(__dirname, folder, "src");
 
+/** Anchored: the clone itself may lie below a folder called dist. */
+const BUILT = ["<rootDir>/dist/", "<rootDir>/(sql|tools|src/[^/]+)/dist/"];
+
 /** @type {import("jest").Config} */
 module.exports = {
   rootDir: __dirname,
   testEnvironment: "node",
   testMatch: ["**/*.test.ts"],
   // dist/ holds other builds of the same modules, under the same names.
-  modulePathIgnorePatterns: ["/dist/"],
-  testPathIgnorePatterns: ["/node_modules/", "/dist/", "\\.system\\.test\\.ts$"],
+  modulePathIgnorePatterns: BUILT,
+  testPathIgnorePatterns: ["/node_modules/", ...BUILT, "\\.system\\.test\\.ts$"],
   transform: {
     "\\.ts$": [
       "@swc/jest",

@@ -8,6 +8,6 @@ const base = require("./jest.config");
 module.exports = {
   ...base,
   testMatch: ["**/*.system.test.ts"],
-  testPathIgnorePatterns: ["/node_modules/", "/dist/"],
+  testPathIgnorePatterns: ["/node_modules/", ...base.modulePathIgnorePatterns],
   passWithNoTests: true,
 };
