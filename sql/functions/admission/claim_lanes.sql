@@ -20,7 +20,8 @@ DECLARE
   v_rebuild_after text := g.rebuild_after;
   v_low bigint;
   v_head_floor bigint := g.head_floor;
-  v_opens_floor bigint := g.opens_floor;
+  -- Not above the clock, which may have stepped back: what is to open from now on must lie after it.
+  v_opens_floor bigint := least(g.opens_floor, v_now_us);
   v_identifier bigint := g.system_identifier;
   v_chunks integer := 0;
   v_sweep_after text := g.sweep_after;

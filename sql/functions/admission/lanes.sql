@@ -53,29 +53,31 @@ BEGIN
 END $$;
 
 -- Brings the lanes of these keys up to date: jobs came, came back, or ended. A lane that waits for tokens or a back-off goes
--- on waiting; one that waited for a slot is looked at again. Returns the lowest head of the lanes that are open by this.
+-- on waiting as long as it kept a ready job; one that waited for a slot is looked at again, and so is one that had none: the
+-- limits may have changed since it was judged. Returns the lowest head of the lanes that are open by this.
 CREATE OR REPLACE FUNCTION workhorse.note_events(p_queue text, p_keys text[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   v_lowest bigint;
 BEGIN
-  WITH written AS (
-      INSERT INTO workhorse.lane AS l (queue_name, concurrency_key, head)
-      SELECT p_queue, k.key, first.place
+  WITH found AS (
+      SELECT k.key, first.place, old.waits_for <> 'slots'
+          AND pg_visible_in_snapshot(first.event_xid, a.seen) AND first.event_xid <> a.written_by AS goes_on_waiting
       FROM unnest(p_keys) AS k (key)
       CROSS JOIN LATERAL (
-        SELECT j.place FROM workhorse.job AS j
+        SELECT j.place, j.event_xid FROM workhorse.job AS j
         WHERE j.queue_name = p_queue AND j.concurrency_key = k.key AND j.state = 'ready'
         ORDER BY j.place LIMIT 1) AS first
+      JOIN workhorse.queue_admission AS a ON a.queue_name = p_queue
       LEFT JOIN workhorse.lane AS old ON old.queue_name = p_queue AND old.concurrency_key = k.key
-      WHERE old.head IS NULL OR first.place < old.head OR old.waits_for = 'slots'
-      ON CONFLICT (queue_name, concurrency_key) DO UPDATE SET
-        head = excluded.head,
-        opens_us = CASE WHEN l.head IS NOT NULL AND l.waits_for <> 'slots' THEN l.opens_us END,
-        waits_for = CASE WHEN l.head IS NOT NULL AND l.waits_for <> 'slots' THEN l.waits_for END
-      RETURNING l.head, l.opens_us)
-  SELECT min(head) INTO v_lowest FROM written WHERE opens_us IS NULL;
+      WHERE old.head IS NULL OR first.place < old.head OR old.opens_us IS NOT NULL
+    ), written AS (
+      INSERT INTO workhorse.lane AS l (queue_name, concurrency_key, head)
+      SELECT p_queue, f.key, f.place FROM found AS f WHERE f.goes_on_waiting IS NOT TRUE
+      ON CONFLICT (queue_name, concurrency_key) DO UPDATE SET head = excluded.head, opens_us = NULL, waits_for = NULL
+      RETURNING l.head)
+  SELECT min(head) INTO v_lowest FROM written;
   RETURN v_lowest;
 END $$;
 

@@ -65,15 +65,21 @@ BEGIN
   SELECT * INTO g FROM workhorse.gate(p_queue, v_now);
   SELECT * INTO v_step FROM workhorse.sweep_lanes(p_queue, g, v_now, g.sweep_after, p_limit);
   v_removed := v_step.removed;
+  -- With this step a pass over the keys may be complete: since v_revision each of them was looked at.
+  v_revision := CASE
+    WHEN v_step.next_after <> '' THEN NULL
+    WHEN g.sweep_after = '' THEN g.revision
+    ELSE (SELECT a.sweep_revision FROM workhorse.queue_admission AS a WHERE a.queue_name = p_queue)
+  END;
   UPDATE workhorse.queue_admission SET sweep_after = v_step.next_after,
-    sweep_revision = CASE WHEN v_step.next_after = '' THEN g.revision ELSE sweep_revision END
+    sweep_revision = CASE WHEN v_step.next_after = '' OR g.sweep_after = '' THEN g.revision ELSE sweep_revision END
   WHERE queue_name = p_queue AND (sweep_after <> v_step.next_after
-    OR v_step.next_after = '' AND sweep_revision IS DISTINCT FROM g.revision)
-  RETURNING CASE WHEN g.sweep_after = '' AND v_step.next_after = '' THEN g.revision ELSE sweep_revision END INTO v_revision;
+    OR v_step.next_after = '' AND sweep_revision IS DISTINCT FROM g.revision);
 
-  -- Changes that no bucket has to be carried over any more: a whole pass over the keys began after them.
+  -- Changes that no bucket has to be carried over any more. A key's bucket may name an older revision than v_revision, but
+  -- then the limit per key was the same in both.
   DELETE FROM workhorse.rate_limit_change AS c
-  WHERE c.queue_name = p_queue AND c.revision < coalesce(least(v_revision, g.bucket_revision, g.key_revision), 0);
+  WHERE c.queue_name = p_queue AND v_revision IS NOT NULL AND c.revision < least(v_revision, g.bucket_revision);
   GET DIAGNOSTICS v_count = ROW_COUNT;
   v_removed := v_removed + v_count;
 
@@ -87,7 +93,10 @@ BEGIN
     AND pg_try_advisory_xact_lock(hashtextextended('workhorse:rate-limit-policies', 0))
     AND NOT EXISTS (SELECT FROM workhorse.rate_limit_policy AS p WHERE p.queue_name = p_queue) THEN
     DELETE FROM workhorse.rate_limit_change WHERE queue_name = p_queue;
-    UPDATE workhorse.queue_admission SET revision = NULL, credits = NULL, filled_us = NULL WHERE queue_name = p_queue;
+    -- Revisions are counted from 1 again: none of before may be taken for one of them.
+    UPDATE workhorse.queue_admission SET revision = NULL, credits = NULL, filled_us = NULL, judged_revision = NULL,
+      sweep_revision = NULL
+    WHERE queue_name = p_queue;
     DELETE FROM workhorse.queue_admission AS a WHERE a.queue_name = p_queue AND NOT g.governed;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     v_removed := v_removed + v_count;
