@@ -6,6 +6,8 @@ import { Slots } from "./slots";
 import { type TlsChoice, tlsChoices } from "./tls";
 
 const MAX_CONNECTIONS = 4;
+/** One connection is left for cancelling what the others do. */
+const MAX_AT_WORK = MAX_CONNECTIONS - 1;
 /** How much longer than the server's own limit an answer is waited for: then the server is taken for lost. */
 const ANSWER_GRACE_MS = 10_000;
 
@@ -16,7 +18,7 @@ const ANSWER_GRACE_MS = 10_000;
 export class Database {
   #pool: Promise<Pool> | undefined;
   #closed = false;
-  readonly #slots = new Slots(MAX_CONNECTIONS);
+  readonly #slots = new Slots(MAX_AT_WORK);
 
   constructor(readonly settings: ConnectionSettings) {}
 

@@ -1,5 +1,6 @@
 import {
   DiagnosticError,
+  isWhollyKnown,
   type ObjectValue,
   type Path,
   type PrivateState,
@@ -55,6 +56,12 @@ export function resourceCalls<C>(session: Session<C>): Required<ResourceCalls> {
     resource.identity === undefined || resource.identityOf === undefined || state === null
       ? undefined
       : { identityData: encodeValue(resource.identityOf(state), identityType(resource.identity)) };
+  /** The identity of a planned state, if what it is made of is known already. */
+  const plannedIdentity = (resource: Resource<C>, planned: ObjectValue): ResourceIdentityData | undefined => {
+    const found = resource.identity === undefined ? undefined : resource.identityOf?.(planned);
+    if (found === undefined || !isWhollyKnown(found)) return undefined;
+    return { identityData: encodeValue(found, identityType(resource.identity!)) };
+  };
 
   return {
     async validateResourceConfig(request, call) {
@@ -161,7 +168,7 @@ export function resourceCalls<C>(session: Session<C>): Required<ResourceCalls> {
         return {
           plannedState: encodeValue(planned, resource.schema.type),
           requiresReplace: replaced.map(wirePath),
-          plannedIdentity: request.priorIdentity,
+          plannedIdentity: plannedIdentity(resource, planned) ?? request.priorIdentity,
         };
       });
       return response("planResourceChange", {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import {
   attribute,
   between,
+  type ClientContext,
   type Context,
   canonical,
   DiagnosticError,
@@ -16,6 +17,8 @@ import {
   isKnown,
   isWhollyKnown,
   oneOf,
+  type PlannedOf,
+  type PrivateState,
   pathOf,
   requiresReplace,
   type StateOf,
@@ -135,7 +138,7 @@ const thing = defineResource<Folder, typeof schema>({
 });
 
 async function finish(
-  context: Parameters<typeof thing.update>[0] | Parameters<typeof thing.create>[0],
+  context: ClientContext<Folder> & { readonly planned: PlannedOf<typeof schema>; readonly privateState: PrivateState },
   id: string,
   revision: number,
 ): Promise<State> {
