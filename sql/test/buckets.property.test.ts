@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "@jest/globals";
 import fc from "fast-check";
 import type { Client } from "pg";
 import { type TestDatabase, testDatabase } from "../../test/support/database";
-import { claim, enqueue, type Rate, rows, syncRateLimits } from "./support/calls";
+import { claim, enqueue, type Rate, rows, sweepStep, syncRateLimits } from "./support/calls";
 import { TestClock } from "./support/clock";
 import { IdealQueue } from "./support/ideal";
 
@@ -121,8 +121,7 @@ async function replay(history: readonly Step[]): Promise<void> {
         [queue],
       );
     } else {
-      await client.query("UPDATE workhorse.sweep_cursor SET queue_name = left($1, -1)", [queue]);
-      await client.query("SELECT workhorse.sweep_v1($1)", [step.limit]);
+      await sweepStep(client, queue, step.limit);
     }
     const [status] = await rows(client, "SELECT available_tokens FROM workhorse.rate_limit_statuses_v1(ARRAY[$1])", [
       queue,

@@ -196,6 +196,16 @@ export async function sweep(
   }
 }
 
+/** One call of sweep_v1 that begins with this queue. */
+export async function sweepStep(executor: Executor, queue: string, limit: number): Promise<void> {
+  await executor.query(
+    `UPDATE workhorse.sweep_cursor SET queue_name = coalesce((
+       SELECT max(queue_name) FROM workhorse.rate_limit_change WHERE queue_name < $1), '')`,
+    [queue],
+  );
+  await executor.query("SELECT workhorse.sweep_v1($1)", [limit]);
+}
+
 /** A job's row. */
 export async function jobRow(executor: Executor, id: string) {
   return (await rows(executor, "SELECT * FROM workhorse.job WHERE id = $1", [id]))[0]!;
