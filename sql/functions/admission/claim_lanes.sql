@@ -10,6 +10,8 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   v_now_us CONSTANT bigint := workhorse.to_us(p_now);
+  -- A change of the limits read every bucket: no reading goes back behind it when the clock does.
+  v_read_us CONSTANT bigint := greatest(v_now_us, g.changed_us);
   c_top CONSTANT bigint := 9223372036854775807;
   c_due CONSTANT integer := 200;
   v_started integer := 0;
@@ -135,10 +137,10 @@ BEGIN
         CROSS JOIN LATERAL (
           SELECT CASE WHEN g.key_enforced THEN
               CASE WHEN near.revision = g.key_revision
-                THEN workhorse.refill(near.credits, near.filled_us, v_now_us, g.key_limit, g.key_interval_us, g.key_burst)
-                ELSE workhorse.lane_credits(p_queue, g, near.revision, near.credits, near.filled_us, v_now_us) END
+                THEN workhorse.refill(near.credits, near.filled_us, v_read_us, g.key_limit, g.key_interval_us, g.key_burst)
+                ELSE workhorse.lane_credits(p_queue, g, near.revision, near.credits, near.filled_us, v_read_us) END
             END AS credits_now,
-            greatest(v_now_us, near.filled_us, CASE WHEN near.revision <> g.key_revision THEN g.changed_us END) AS now_us,
+            greatest(v_read_us, near.filled_us) AS now_us,
             CASE WHEN g.max_active_per_key IS NOT NULL THEN
               (SELECT count(*)::integer FROM workhorse.job AS j WHERE j.queue_name = p_queue
                  AND j.concurrency_key = near.concurrency_key AND j.state = 'active' AND j.lease_expires_at > p_now)
@@ -283,7 +285,7 @@ BEGIN
       UPDATE workhorse.lane AS l SET head = w.head, opens_us = w.opens_us, waits_for = w.waits_for,
         revision = CASE WHEN w.credits IS NULL THEN l.revision ELSE g.key_revision END,
         credits = coalesce(w.credits, l.credits),
-        filled_us = CASE WHEN w.credits IS NULL THEN l.filled_us ELSE greatest(l.filled_us, v_now_us) END
+        filled_us = CASE WHEN w.credits IS NULL THEN l.filled_us ELSE greatest(l.filled_us, v_read_us) END
       FROM unnest(w_key, w_credits, w_head, w_opens, w_waits) AS w (concurrency_key, credits, head, opens_us, waits_for)
       WHERE l.queue_name = p_queue AND l.concurrency_key = w.concurrency_key;
     END IF;

@@ -9,7 +9,7 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
   v_lane workhorse.lane;
-  v_now_us bigint := workhorse.to_us(p_now);
+  v_read_us bigint := greatest(workhorse.to_us(p_now), g.changed_us);
   v_credits bigint;
   v_active integer;
   v_until timestamptz;
@@ -17,10 +17,10 @@ DECLARE
 BEGIN
   IF g.key_enforced THEN
     SELECT * INTO v_lane FROM workhorse.lane WHERE queue_name = p_queue AND concurrency_key = p_key;
-    v_credits := workhorse.lane_credits(p_queue, g, v_lane.revision, v_lane.credits, v_lane.filled_us, v_now_us);
+    v_credits := workhorse.lane_credits(p_queue, g, v_lane.revision, v_lane.credits, v_lane.filled_us, v_read_us);
     tokens := least(p_most, v_credits / g.key_interval_us);
     IF tokens < 1 THEN
-      opens_us := workhorse.token_us(v_credits, greatest(v_now_us, v_lane.filled_us), g.key_limit, g.key_interval_us);
+      opens_us := workhorse.token_us(v_credits, greatest(v_read_us, v_lane.filled_us), g.key_limit, g.key_interval_us);
       waits_for := 'tokens';
     END IF;
   END IF;

@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION workhorse.sweep_lanes(
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-  v_now_us bigint := workhorse.to_us(p_now);
+  v_read_us bigint := greatest(workhorse.to_us(p_now), g.changed_us);
   v_keys text[];
 BEGIN
   SELECT array_agg(l.concurrency_key ORDER BY l.concurrency_key) INTO v_keys
@@ -18,11 +18,11 @@ BEGIN
   DELETE FROM workhorse.lane AS l
   WHERE l.queue_name = p_queue AND l.concurrency_key = ANY (v_keys) AND l.head IS NULL
     AND (l.revision IS NULL OR g.key_limit IS NULL
-      OR workhorse.lane_credits(p_queue, g, l.revision, l.credits, l.filled_us, v_now_us)
+      OR workhorse.lane_credits(p_queue, g, l.revision, l.credits, l.filled_us, v_read_us)
         >= g.key_burst * g.key_interval_us);
   GET DIAGNOSTICS removed = ROW_COUNT;
-  UPDATE workhorse.lane AS l SET revision = g.key_revision, filled_us = greatest(l.filled_us, g.changed_us, v_now_us),
-    credits = workhorse.lane_credits(p_queue, g, l.revision, l.credits, l.filled_us, v_now_us)
+  UPDATE workhorse.lane AS l SET revision = g.key_revision, filled_us = greatest(l.filled_us, v_read_us),
+    credits = workhorse.lane_credits(p_queue, g, l.revision, l.credits, l.filled_us, v_read_us)
   WHERE l.queue_name = p_queue AND l.concurrency_key = ANY (v_keys) AND l.revision <> g.key_revision;
 END $$;
 
