@@ -1,7 +1,7 @@
 import { expect } from "@jest/globals";
 import type { Client } from "pg";
 import { type ModelJob, ReferenceQueue } from "./reference";
-import type { NewJob, Step } from "./steps";
+import type { HolderStep, NewJob, Step } from "./steps";
 
 /** Puts the database's clock under the test's control. Only the owner of the schema can. */
 export async function controlClock(client: Client): Promise<void> {
@@ -26,7 +26,7 @@ export class Replay {
   private nowUs = startUs;
   private readonly model = new ReferenceQueue();
   private readonly order: ModelJob[] = [];
-  private open: { job: NewJob; id: bigint }[] | null = null;
+  private open: { job: NewJob; id: bigint; sinceUs: bigint }[] | null = null;
 
   constructor(
     private readonly client: Client,
@@ -130,13 +130,10 @@ export class Replay {
     ]);
     jobs.forEach((job, i) => {
       const id = BigInt(rows[i].id);
-      if (inOpen) this.open!.push({ job, id });
+      if (inOpen) this.open!.push({ job, id, sinceUs: this.nowUs });
       else this.add(job, id, this.nowUs);
     });
-    if (inOpen) this.openedUs.push(...jobs.map(() => this.nowUs));
   }
-
-  private readonly openedUs: bigint[] = [];
 
   private add(job: NewJob, id: bigint, sinceUs: bigint): void {
     const added: ModelJob = {
@@ -155,9 +152,8 @@ export class Replay {
   private async finishOpen(how: "commit" | "rollback"): Promise<void> {
     if (!this.open) return;
     await this.other.query(how);
-    if (how === "commit") this.open.forEach(({ job, id }, i) => this.add(job, id, this.openedUs[i]!));
+    if (how === "commit") for (const { job, id, sinceUs } of this.open) this.add(job, id, sinceUs);
     this.open = null;
-    this.openedUs.length = 0;
   }
 
   private async claim(most: number, leaseMs: number, rollBack: boolean): Promise<void> {
@@ -193,17 +189,18 @@ export class Replay {
     return this.order.length === 0 ? undefined : this.order[number % this.order.length];
   }
 
-  private async holderDoes(step: Extract<Step, { do: "complete" | "heartbeat" | "fail" | "release" }>): Promise<void> {
+  private async holderDoes(step: HolderStep): Promise<void> {
     const job = this.pick(step.job);
     if (!job) return;
     const holds = job.state === "active" && job.leaseUs > this.nowUs;
-    const arguments_: Record<typeof step.do, [string, unknown[]]> = {
+    const delayMs = "delayMs" in step ? step.delayMs : 0;
+    const calls: Record<HolderStep["do"], [string, unknown[]]> = {
       complete: ["SELECT workhorse.complete_v1($1, $2)", []],
       heartbeat: ["SELECT workhorse.heartbeat_v1(ARRAY[$1::bigint], ARRAY[$2::bigint], 45000) AS lost", []],
-      fail: ["SELECT * FROM workhorse.fail_v1($1, $2, NULL, $3)", ["delayMs" in step ? step.delayMs : 0]],
-      release: ["SELECT workhorse.release_v1($1, $2, $3)", ["delayMs" in step ? step.delayMs : 0]],
+      fail: ["SELECT * FROM workhorse.fail_v1($1, $2, NULL, $3)", [delayMs]],
+      release: ["SELECT workhorse.release_v1($1, $2, $3)", [delayMs]],
     };
-    const [text, more] = arguments_[step.do];
+    const [text, more] = calls[step.do];
     const outcome = await this.client.query(text, [job.id, job.fence, ...more]).catch((error) => error);
     if (step.do === "heartbeat") {
       expect(outcome.rows).toEqual(holds ? [] : [{ lost: String(job.id) }]);
@@ -213,7 +210,7 @@ export class Replay {
     expect(outcome.code).toBe(holds ? undefined : "WH004");
     if (!holds) return;
     if (step.do === "complete") job.state = "done";
-    else this.comeBack(job, step.delayMs);
+    else this.comeBack(job, delayMs);
   }
 
   private comeBack(job: ModelJob, delayMs: number): void {
