@@ -93,7 +93,7 @@ BEGIN
     ELSE
       BEGIN
         PERFORM (p_job ->> 'runAt')::timestamptz;
-      EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
+      EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR invalid_time_zone_displacement_value THEN
         v_problem := format('runAt is %s, which is no time; accepted: a time such as "2030-01-31T08:00:00Z"',
           workhorse.shown(p_job -> 'runAt'));
       END;
