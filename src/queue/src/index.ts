@@ -40,3 +40,5 @@ export { type EnqueueOptions, Queue } from "./queue";
 export type { ConcurrencyStatus } from "./statuses/concurrency";
 export type { Health, QueueHealth } from "./statuses/health";
 export type { RateLimitStatus } from "./statuses/rate-limits";
+/** The checks behind options, for packages that build on this one: the same sentences everywhere. */
+export * as validation from "./validation";
