@@ -244,7 +244,10 @@ describe("the provider with the real Terraform", () => {
   });
 
   test("Ctrl-C cancels a statement that waits for a lock; nothing is half done", async () => {
-    await write(rates(MAIL));
+    // No timeout ends the waiting: only the interrupt does.
+    await write(
+      `provider "workhorse" {\n lock_timeout_ms = 3600000\n statement_timeout_ms = 3600000\n}\n${rates(MAIL)}`,
+    );
     const holder = await database.connect();
     await holder.query("BEGIN");
     await holder.query("SELECT pg_advisory_xact_lock(hashtextextended('workhorse:rate-limit-policies', 0))");

@@ -175,6 +175,8 @@ describe("applying a set", () => {
   });
 
   test("an abort reaches the database also when every connection waits", async () => {
+    // No timeout ends the waiting: only the abort does.
+    await client.configure({ url: database.url, lock_timeout_ms: 3_600_000, statement_timeout_ms: 3_600_000 });
     const plans = await Promise.all(
       Array.from({ length: 5 }, (_, i) =>
         set().plan({ namespace: `n${i}`, policies: map({ [`q${i}`]: 1 }), prune: true }),
