@@ -16,6 +16,6 @@ BEGIN
   IF v_lease > workhorse.clock() THEN
     PERFORM workhorse.notify_slot(v_queue);
   ELSE
-    PERFORM workhorse.refuse_lease('complete', p_job_id, p_fence_token);
+    PERFORM workhorse.refuse_lease('complete', p_job_id, p_fence_token, CASE WHEN v_lease IS NOT NULL THEN 'active' END);
   END IF;
 END $$;

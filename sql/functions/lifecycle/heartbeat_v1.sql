@@ -9,7 +9,7 @@ DECLARE
   v_now timestamptz;
 BEGIN
   PERFORM workhorse.check_lease_ms('heartbeat_v1', p_lease_ms);
-  IF cardinality(p_job_ids) IS DISTINCT FROM cardinality(p_fence_tokens) OR cardinality(p_job_ids) > 10000
+  IF p_job_ids IS NULL OR cardinality(p_job_ids) IS DISTINCT FROM cardinality(p_fence_tokens) OR cardinality(p_job_ids) > 10000
     OR array_position(p_job_ids, NULL) IS NOT NULL OR array_position(p_fence_tokens, NULL) IS NOT NULL THEN
     PERFORM workhorse.refuse('WH002',
       format('invalid call of heartbeat_v1: %s job ids and %s fence tokens; accepted: as many of each, at most 10,000, none null',

@@ -17,7 +17,10 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION workhorse.refuse_lease(p_what text, p_job_id bigint, p_fence_token bigint) RETURNS void
+-- p_state: the job's state if the caller has changed it already, which the error undoes.
+CREATE OR REPLACE FUNCTION workhorse.refuse_lease(
+  p_what text, p_job_id bigint, p_fence_token bigint, p_state text DEFAULT NULL)
+RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -40,7 +43,7 @@ BEGIN
   PERFORM workhorse.refuse('WH004', format('cannot %s job %s: its lease is lost: %s', p_what, p_job_id, v_why),
     'Stop working on it and undo what can be undone. Heartbeat more often, or claim with a longer lease.',
     jsonb_build_object('job_id', p_job_id::text, 'fence_token', p_fence_token::text,
-      'queue', v_job.queue_name, 'state', v_job.state, 'why', v_why));
+      'queue', v_job.queue_name, 'state', coalesce(p_state, v_job.state::text), 'why', v_why));
 END $$;
 
 -- Tells waiting workers that a slot was freed. Without a cap no slot was waited for.
