@@ -21,6 +21,10 @@ BEGIN
   PERFORM workhorse.check_delay('back_off_v1', p_for_ms);
   IF p_for_ms = 0 THEN
     DELETE FROM workhorse.back_off WHERE queue_name = p_queue AND concurrency_key = coalesce(p_key, '');
+    -- Claims look again at keys that something happened to.
+    UPDATE workhorse.job SET event_xid = pg_current_xact_id() WHERE id = (
+      SELECT id FROM workhorse.job WHERE queue_name = p_queue AND concurrency_key = p_key AND state = 'ready'
+      ORDER BY place LIMIT 1 FOR NO KEY UPDATE);
     PERFORM pg_notify('workhorse_jobs', p_queue);
     RETURN NULL;
   END IF;
