@@ -1,5 +1,5 @@
 import type { Executor } from "@workhorse/queue";
-import type { Pool, PoolClient } from "pg";
+import type { Pool, PoolClient, QueryConfig } from "pg";
 import { DatabaseProblem, toProblem, wantsOtherTls } from "./problems";
 import type { ConnectionSettings } from "./settings";
 import { Slots } from "./slots";
@@ -8,6 +8,13 @@ import { type TlsChoice, tlsChoices } from "./tls";
 const MAX_CONNECTIONS = 4;
 /** One connection is left for cancelling what the others do. */
 const MAX_AT_WORK = MAX_CONNECTIONS - 1;
+/** A query whose answer is waited for no longer than that (an option that the driver's types do not have). */
+function limited(ms: number, text: string, values?: unknown[]): QueryConfig {
+  return { text, ...(values === undefined ? {} : { values }), ...{ query_timeout: ms } };
+}
+
+type Work<T> = (client: PoolClient) => Promise<T>;
+
 /** How much longer than the server's own limit an answer is waited for: then the server is taken for lost. */
 const ANSWER_GRACE_MS = 10_000;
 
@@ -29,24 +36,25 @@ export class Database {
   async transaction<T>(signal: AbortSignal, work: (executor: Executor) => Promise<T>): Promise<T> {
     return this.#withClient(signal, async (client) => {
       const { statementMs, lockMs } = this.settings.timeouts;
+      // The server's own limits count; this one is for a server that has stopped answering.
+      const query = (text: string, values: unknown[] = []) =>
+        client.query(limited(statementMs + ANSWER_GRACE_MS, text, values));
       // One round trip; SET LOCAL by its function form, which also tells whom to cancel.
-      const begun = (await client.query(
-        `BEGIN ISOLATION LEVEL READ COMMITTED;
-         SELECT set_config('statement_timeout', '${statementMs}', true), set_config('lock_timeout', '${lockMs}', true),
-           pg_backend_pid() AS pid`,
-      )) as unknown as { rows: { pid: number }[] }[];
+      const begin = `BEGIN ISOLATION LEVEL READ COMMITTED;
+        SELECT set_config('statement_timeout', '${statementMs}', true), set_config('lock_timeout', '${lockMs}', true),
+          pg_backend_pid() AS pid`;
+      const begun = (await client.query(limited(ANSWER_GRACE_MS, begin))) as unknown as { rows: { pid: number }[] }[];
       const pid = begun[1]!.rows[0]!.pid;
       const cancel = () => void this.#cancel(pid);
       signal.addEventListener("abort", cancel, { once: true });
-      const queryTimeout = statementMs > 0 ? { query_timeout: statementMs + ANSWER_GRACE_MS } : {};
-      const executor: Executor = { query: (text, values = []) => client.query({ text, values, ...queryTimeout }) };
       try {
-        const result = await work(executor);
         signal.throwIfAborted();
-        await client.query("COMMIT");
+        const result = await work({ query });
+        signal.throwIfAborted();
+        await query("COMMIT");
         return result;
       } catch (error) {
-        await client.query("ROLLBACK").catch(() => undefined);
+        await client.query(limited(ANSWER_GRACE_MS, "ROLLBACK")).catch(() => {});
         throw error;
       } finally {
         signal.removeEventListener("abort", cancel);
@@ -70,7 +78,7 @@ export class Database {
     await pool?.end();
   }
 
-  async #withClient<T>(signal: AbortSignal, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  async #withClient<T>(signal: AbortSignal, work: Work<T>): Promise<T> {
     // The pool's own limit for waiting is the one for connecting; work that is only queued must not run into it.
     await this.#slots.acquire(signal);
     try {
@@ -82,19 +90,23 @@ export class Database {
     }
   }
 
-  async #withPooledClient<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+  async #withPooledClient<T>(work: Work<T>): Promise<T> {
     const client = await this.#connect();
     // A lost connection also rejects the query under way; without a listener the event would end the process.
-    let lost: Error | undefined;
-    const onError = (error: Error) => {
-      lost = error;
+    let unusable = false;
+    const discard = () => {
+      unusable = true;
     };
-    client.on("error", onError);
+    client.on("error", discard);
     try {
       return await work(client);
+    } catch (error) {
+      // Begun and not ended, or in an unknown state: cheaper to connect anew than to find out.
+      discard();
+      throw error;
     } finally {
-      client.off("error", onError);
-      client.release(lost ?? false);
+      client.off("error", discard);
+      client.release(unusable);
     }
   }
 

@@ -20,6 +20,8 @@ export interface Attributes {
 export interface Nested<M extends Nesting = Nesting, A extends Attributes = Attributes> {
   readonly mode: M;
   readonly attributes: A;
+  /** Whether a plan takes what is inside as it is: no defaults, nothing computed, no plan modifiers, at any depth. */
+  readonly inert: boolean;
 }
 
 /** One attribute of a schema. Made by {@link attribute}. */
@@ -104,31 +106,42 @@ export const attribute = {
     attributes: A,
     options: O,
   ): Attribute<ObjectTypeOf<A>, Nested<"single", A>, PresenceOf<O>> =>
-    make(objectType(attributes), { mode: "single", attributes }, options),
+    make(objectType(attributes), nest("single", attributes), options),
   /** A list of objects of attributes. */
   list: <A extends Attributes, const O extends AttributeOptions<Deep<ListType<ObjectTypeOf<A>>>>>(
     attributes: A,
     options: O,
   ): Attribute<ListType<ObjectTypeOf<A>>, Nested<"list", A>, PresenceOf<O>> =>
-    make(t.list(objectType(attributes)), { mode: "list", attributes }, options),
+    make(t.list(objectType(attributes)), nest("list", attributes), options),
   /** A set of objects of attributes. Those may not be computed: elements of a set have no name to be found by. */
   set: <A extends Attributes, const O extends AttributeOptions<Deep<SetType<ObjectTypeOf<A>>>>>(
     attributes: A,
     options: O,
   ): Attribute<SetType<ObjectTypeOf<A>>, Nested<"set", A>, PresenceOf<O>> =>
-    make(t.set(objectType(attributes)), { mode: "set", attributes }, options),
+    make(t.set(objectType(attributes)), nest("set", attributes), options),
   /** A map of objects of attributes. */
   map: <A extends Attributes, const O extends AttributeOptions<Deep<MapType<ObjectTypeOf<A>>>>>(
     attributes: A,
     options: O,
   ): Attribute<MapType<ObjectTypeOf<A>>, Nested<"map", A>, PresenceOf<O>> =>
-    make(t.map(objectType(attributes)), { mode: "map", attributes }, options),
+    make(t.map(objectType(attributes)), nest("map", attributes), options),
 };
 
 /** The object type of a list of attributes. */
 export function objectType<A extends Attributes>(attributes: A): ObjectTypeOf<A> {
   const types = Object.fromEntries(Object.entries(attributes).map(([name, { type }]) => [name, type]));
   return t.object(types) as ObjectTypeOf<A>;
+}
+
+function nest<const M extends Nesting, A extends Attributes>(mode: M, attributes: A): Nested<M, A> {
+  const inert = Object.values(attributes).every(
+    ({ nested, presence, writeOnly, planModifiers }) =>
+      (presence === "required" || presence === "optional") &&
+      !writeOnly &&
+      planModifiers.length === 0 &&
+      (nested?.inert ?? true),
+  );
+  return { mode, attributes, inert };
 }
 
 function make<T extends Type, N extends Nested | undefined, P extends Presence>(

@@ -23,7 +23,8 @@ export function nestedObjects(attribute: Attribute, value: Value, path: Path): [
 
 /**
  * Rebuilds a value attribute by attribute. `change` gets each attribute's value with its counterparts (of the other
- * objects given), nested ones after the attribute that holds them, and returns the value to put in its place.
+ * objects given), nested ones after the attribute that holds them, and returns the value to put in its place. What is
+ * inert inside is not visited.
  */
 export function mapAttributes(
   attributes: Attributes,
@@ -50,7 +51,7 @@ function mapNested(
   change: Parameters<typeof mapAttributes>[4],
 ): Value {
   const { nested } = attribute;
-  if (nested === undefined || value === null || value instanceof Unknown) return value;
+  if (nested === undefined || nested.inert || value === null || value instanceof Unknown) return value;
   const known = counterparts.map((other) => (other instanceof Unknown ? null : other));
   const inner = (item: Value, others: readonly Value[], at: Path): Value => {
     const object = asObject(item);

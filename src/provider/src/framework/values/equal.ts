@@ -1,4 +1,4 @@
-import { decimalOf } from "./decimal";
+import { decimalOf, type Numeric } from "./decimal";
 import { Dynamic, type Type, typeToJson, type Value } from "./types";
 import { Unknown } from "./unknown";
 
@@ -12,7 +12,8 @@ export function canonical(type: Type, value: Value): string {
   switch (type.kind) {
     case "number":
     case "integer":
-      return decimalOf(value as number).toString();
+      // Most numbers are small whole ones, and need no decimal to be written.
+      return Number.isSafeInteger(value) ? String(value) : decimalOf(value as Numeric).toString();
     case "list":
       return `[${(value as readonly Value[]).map((item) => canonical(type.element, item)).join()}]`;
     case "set": {
