@@ -146,8 +146,13 @@ COMMENT ON COLUMN workhorse.job.attempt IS 'Starts that count: a released start 
 COMMENT ON COLUMN workhorse.job.fence_token IS 'Number of starts ever; only the holder of the latest may move the job.';
 COMMENT ON COLUMN workhorse.job.retry_rule IS 'Which rule chose the delay of the latest retry.';
 
-CREATE INDEX job_ready_idx ON workhorse.job (queue_name, place) WHERE state = 'ready';
-CREATE INDEX job_ready_key_idx ON workhorse.job (queue_name, concurrency_key, place) WHERE state = 'ready';
+-- The three lines: all ready jobs of a queue, those of a key, those without one. "id > 0" is true of every job; it keeps the
+-- planner from walking the whole line to find the jobs of one key, which it may think cheap when one key has most of them.
+CREATE INDEX job_ready_idx ON workhorse.job (queue_name, place) WHERE state = 'ready' AND id > 0;
+CREATE INDEX job_ready_key_idx ON workhorse.job (queue_name, concurrency_key, place)
+  WHERE state = 'ready' AND concurrency_key IS NOT NULL;
+CREATE INDEX job_ready_keyless_idx ON workhorse.job (queue_name, place)
+  WHERE state = 'ready' AND concurrency_key IS NULL;
 -- How claims learn which keys something happened to since they last looked, without enqueue or completion telling them.
 CREATE INDEX job_event_idx ON workhorse.job (queue_name, event_xid, concurrency_key)
   WHERE state <> 'active' AND concurrency_key IS NOT NULL;

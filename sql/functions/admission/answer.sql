@@ -55,7 +55,7 @@ BEGIN
 
   -- When some ready job does. Those that are locked by someone else do not count.
   IF NOT v_keyed AND NOT p_exhausted AND EXISTS (
-    SELECT FROM workhorse.job AS j WHERE j.queue_name = p_queue AND j.state = 'ready') THEN
+    SELECT FROM workhorse.job AS j WHERE j.queue_name = p_queue AND j.state = 'ready' AND j.id > 0) THEN
     v_jobs_us := v_now_us;
   END IF;
   v_reason := CASE

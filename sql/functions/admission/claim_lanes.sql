@@ -77,9 +77,11 @@ BEGIN
          AND j.event_xid >= pg_snapshot_xmax(g.seen)
        ORDER BY j.event_xid LIMIT 64)
       UNION ALL
-      (SELECT j.concurrency_key FROM workhorse.job AS j
-       WHERE j.queue_name = p_queue AND j.state <> 'active' AND j.concurrency_key IS NOT NULL
-         AND j.event_xid = ANY (ARRAY(SELECT pg_snapshot_xip(g.seen)) || g.written_by)
+      (SELECT late.concurrency_key FROM (SELECT pg_snapshot_xip(g.seen) UNION SELECT g.written_by) AS x (xid)
+       CROSS JOIN LATERAL (
+         SELECT j.concurrency_key FROM workhorse.job AS j
+         WHERE j.queue_name = p_queue AND j.state <> 'active' AND j.concurrency_key IS NOT NULL AND j.event_xid = x.xid
+         ORDER BY j.concurrency_key LIMIT 64) AS late
        LIMIT 64)) AS e;
     IF v_events >= 64 THEN
       v_event_keys := workhorse.event_keys(p_queue, g.seen, g.written_by, 1000);

@@ -11,6 +11,7 @@ RETURNS SETOF workhorse.claimed
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
@@ -42,7 +43,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(workhorse.admission_lock_id(p_queue));
   END IF;
   v_now := workhorse.clock();
-  SELECT * INTO g FROM workhorse.gate(p_queue, v_now);
+  g := workhorse.gate(p_queue, v_now);
   IF g.governed AND NOT v_governed THEN
     -- A limit came in between. Other claims may be under way beside this one: only alone may it go on.
     IF NOT pg_try_advisory_xact_lock(workhorse.admission_lock_id(p_queue)) THEN
@@ -50,7 +51,7 @@ BEGIN
       RETURN;
     END IF;
     v_now := workhorse.clock();
-    SELECT * INTO g FROM workhorse.gate(p_queue, v_now);
+    g := workhorse.gate(p_queue, v_now);
   END IF;
 
   IF g.due THEN
@@ -90,7 +91,7 @@ BEGIN
       UPDATE workhorse.job AS j SET state = 'active', attempt = j.attempt + 1, fence_token = j.fence_token + 1,
         worker_id = p_worker_id, started_at = v_now, lease_expires_at = v_now + p_lease_ms * interval '1 millisecond'
       WHERE j.id = ANY (ARRAY(
-        SELECT r.id FROM workhorse.job AS r WHERE r.queue_name = p_queue AND r.state = 'ready'
+        SELECT r.id FROM workhorse.job AS r WHERE r.queue_name = p_queue AND r.state = 'ready' AND r.id > 0
         ORDER BY r.place LIMIT v_room FOR NO KEY UPDATE SKIP LOCKED))
       RETURNING j.place, j.id, j.queue_name, j.type, j.payload, j.concurrency_key, j.priority::integer, j.attempt,
         j.max_attempts, j.fence_token, j.created_at, j.started_at, j.lease_expires_at)

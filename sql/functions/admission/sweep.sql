@@ -62,7 +62,7 @@ DECLARE
   v_count integer;
   v_removed integer := 0;
 BEGIN
-  SELECT * INTO g FROM workhorse.gate(p_queue, v_now);
+  g := workhorse.gate(p_queue, v_now);
   SELECT * INTO v_step FROM workhorse.sweep_lanes(p_queue, g, v_now, g.sweep_after, p_limit);
   v_removed := v_step.removed;
   -- With this step a pass over the keys may be complete: since v_revision each of them was looked at.

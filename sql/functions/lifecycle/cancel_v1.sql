@@ -3,6 +3,7 @@
 CREATE OR REPLACE FUNCTION workhorse.cancel_v1(p_job_id bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   v_job workhorse.job;

@@ -4,6 +4,7 @@
 CREATE OR REPLACE FUNCTION workhorse.enqueue_v1(p_jobs jsonb) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   v_bad bigint;

@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION workhorse.fail_v1(
 RETURNS TABLE (state text, delay_ms bigint, rule text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   v_job workhorse.job;

@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION workhorse.heartbeat_v1(p_job_ids bigint[], p_fence_to
 RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   v_now timestamptz;

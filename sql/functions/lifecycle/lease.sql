@@ -48,9 +48,11 @@ END $$;
 
 -- Tells waiting workers that a slot was freed. Without a cap no slot was waited for.
 CREATE OR REPLACE FUNCTION workhorse.notify_slot(p_queue text) RETURNS void
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT pg_notify('workhorse_jobs', p_queue)
-  WHERE EXISTS (SELECT FROM workhorse.concurrency_policy WHERE queue_name = p_queue)
-$$;
+BEGIN
+  IF EXISTS (SELECT FROM workhorse.concurrency_policy WHERE queue_name = p_queue) THEN
+    PERFORM pg_notify('workhorse_jobs', p_queue);
+  END IF;
+END $$;

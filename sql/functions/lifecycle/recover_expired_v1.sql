@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION workhorse.recover_expired_v1(p_limit integer DEFAULT 
 RETURNS TABLE (job_id bigint, queue_name text, state text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   v_job workhorse.job;

@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION workhorse.release_v1(p_job_id bigint, p_fence_token b
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   v_job workhorse.job;

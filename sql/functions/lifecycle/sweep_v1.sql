@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION workhorse.sweep_v1(p_limit integer DEFAULT 1000, p_ke
 RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$

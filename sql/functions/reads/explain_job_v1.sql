@@ -6,6 +6,7 @@
 CREATE OR REPLACE FUNCTION workhorse.explain_job_v1(p_job_id bigint) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$
@@ -25,12 +26,18 @@ BEGIN
     RETURN NULL;
   END IF;
   IF v_job.state = 'ready' OR v_job.state = 'scheduled' AND v_job.run_at <= v_now THEN
-    SELECT * INTO g FROM workhorse.gate(v_job.queue_name, v_now);
+    g := workhorse.gate(v_job.queue_name, v_now);
     v_pressure := workhorse.queue_pressure(v_job.queue_name, g, v_now);
     v_judged := workhorse.judge_key(v_job.queue_name, v_job.concurrency_key, g, v_now, 1);
-    v_ahead := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
-      WHERE j.queue_name = v_job.queue_name AND j.state = 'ready' AND j.place < v_job.place
-        AND (v_judged.opens_us IS NULL OR j.concurrency_key = v_job.concurrency_key) LIMIT 1000) AS c);
+    IF v_judged.opens_us IS NULL THEN
+      v_ahead := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
+        WHERE j.queue_name = v_job.queue_name AND j.state = 'ready' AND j.id > 0 AND j.place < v_job.place
+        LIMIT 1000) AS c);
+    ELSE
+      v_ahead := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
+        WHERE j.queue_name = v_job.queue_name AND j.state = 'ready' AND j.concurrency_key = v_job.concurrency_key
+          AND j.place < v_job.place LIMIT 1000) AS c);
+    END IF;
     v_us := v_pressure.next_us;
     v_reason := CASE WHEN v_pressure.next_reason IN ('tokens', 'slots', 'backed_off') THEN v_pressure.next_reason END;
     IF v_job.concurrency_key IS NOT NULL AND v_judged.opens_us IS NOT NULL

@@ -12,6 +12,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$
@@ -36,7 +37,7 @@ BEGIN
   queue_name := '';
   FOR i IN 1 .. 1000 LOOP
     SELECT min(name) INTO queue_name FROM (
-      (SELECT j.queue_name AS name FROM workhorse.job AS j WHERE j.state = 'ready' AND j.queue_name > queue_health_v1.queue_name
+      (SELECT j.queue_name AS name FROM workhorse.job AS j WHERE j.state = 'ready' AND j.id > 0 AND j.queue_name > queue_health_v1.queue_name
        ORDER BY j.queue_name LIMIT 1)
       UNION ALL
       (SELECT j.queue_name FROM workhorse.job AS j WHERE j.state = 'scheduled' AND j.queue_name > queue_health_v1.queue_name
@@ -55,7 +56,7 @@ BEGIN
     scheduled := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
       WHERE j.queue_name = queue_health_v1.queue_name AND j.state = 'scheduled' LIMIT c_count) AS c);
     ready := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
-      WHERE j.queue_name = queue_health_v1.queue_name AND j.state = 'ready' LIMIT c_count) AS c);
+      WHERE j.queue_name = queue_health_v1.queue_name AND j.state = 'ready' AND j.id > 0 LIMIT c_count) AS c);
     active := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
       WHERE j.queue_name = queue_health_v1.queue_name AND j.state = 'active' LIMIT c_count) AS c);
     expired_leases := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
@@ -69,7 +70,7 @@ BEGIN
     reason := NULL;
     next_eligible_at := NULL;
     IF ready > 0 THEN
-      SELECT * INTO g FROM workhorse.gate(queue_name, v_now);
+      g := workhorse.gate(queue_name, v_now);
       v_pressure := workhorse.queue_pressure(queue_name, g, v_now);
       reason := v_pressure.next_reason;
       next_eligible_at := workhorse.from_us(v_pressure.next_us);
@@ -90,7 +91,7 @@ DECLARE
 BEGIN
   FOR i IN 1 .. 100 LOOP
     SELECT j.place, coalesce(j.run_at, j.created_at) INTO v_place, v_since FROM workhorse.job AS j
-    WHERE j.queue_name = p_queue AND j.state = 'ready' AND j.place >= v_place ORDER BY j.place LIMIT 1;
+    WHERE j.queue_name = p_queue AND j.state = 'ready' AND j.id > 0 AND j.place >= v_place ORDER BY j.place LIMIT 1;
     EXIT WHEN NOT FOUND;
     v_oldest := least(v_oldest, v_since);
     EXIT WHEN v_place >> 47 >= 65535;

@@ -95,7 +95,7 @@ BEGIN
       WHERE j.queue_name = p_queue AND j.concurrency_key IS NULL AND j.state = 'ready' LIMIT c_count) AS counted);
   ELSE
     v_ready := (SELECT count(*) FROM (SELECT FROM workhorse.job AS j
-      WHERE j.queue_name = p_queue AND j.state = 'ready'
+      WHERE j.queue_name = p_queue AND j.state = 'ready' AND j.id > 0
       LIMIT least(c_count, 1 + c_most + greatest(available_tokens, v_slots))) AS counted);
   END IF;
   IF v_ready > 0 THEN

@@ -12,6 +12,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$
@@ -26,7 +27,7 @@ BEGIN
     WHERE p_queues IS NULL OR p.queue_name = ANY (p_queues) ORDER BY p.queue_name
   LOOP
     v_now := workhorse.clock();
-    SELECT * INTO g FROM workhorse.gate(v_policy.queue_name, v_now);
+    g := workhorse.gate(v_policy.queue_name, v_now);
     CONTINUE WHEN NOT g.rate_enforced;
     v_pressure := workhorse.queue_pressure(v_policy.queue_name, g, v_now);
     queue_name := v_policy.queue_name;
@@ -58,6 +59,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$
@@ -72,7 +74,7 @@ BEGIN
     WHERE p_queues IS NULL OR p.queue_name = ANY (p_queues) ORDER BY p.queue_name
   LOOP
     v_now := workhorse.clock();
-    SELECT * INTO g FROM workhorse.gate(v_policy.queue_name, v_now);
+    g := workhorse.gate(v_policy.queue_name, v_now);
     CONTINUE WHEN g.max_active IS NULL;
     v_pressure := workhorse.queue_pressure(v_policy.queue_name, g, v_now);
     queue_name := v_policy.queue_name;
