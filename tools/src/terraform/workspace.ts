@@ -20,6 +20,8 @@ export interface TerraformRunOptions {
   readonly input?: string;
   /** Called with each piece of output as it comes. */
   readonly onOutput?: (text: string) => void;
+  /** Whether `onOutput` gets Terraform's colours; the result has none either way. Default: false. */
+  readonly color?: boolean;
 }
 
 export interface TerraformResult extends ProcessResult {
@@ -72,7 +74,8 @@ export class SandboxWorkspace implements TerraformWorkspace {
 
   async run(args: readonly string[], options: TerraformRunOptions = {}): Promise<TerraformResult> {
     const [command, ...rest] = args;
-    const plain = command !== undefined && DECORATED.has(command) ? plainly(command, rest) : args;
+    const decorated = command !== undefined && DECORATED.has(command) && !options.color;
+    const plain = decorated ? plainly(command, rest) : args;
     const result = await this.host.execute(this.dir, plain, options);
     const text = result.all.replace(/[\s│╷╵]+/g, " ").trim();
     return { ...result, ok: result.code === 0, text };
