@@ -108,8 +108,9 @@ export async function claim(
 ): Promise<Claimed> {
   const found = await rows(
     executor,
-    `SELECT *, workhorse.to_us(started_at) AS started_us, workhorse.to_us(lease_expires_at) AS lease_us,
-       workhorse.to_us(next_eligible_at) AS next_us
+    `SELECT *, (extract(epoch FROM started_at) * 1000000)::bigint AS started_us,
+       (extract(epoch FROM lease_expires_at) * 1000000)::bigint AS lease_us,
+       (extract(epoch FROM next_eligible_at) * 1000000)::bigint AS next_us
      FROM workhorse.claim_v1($1, $2, $3, $4)`,
     [queue, worker, most, leaseMs],
   );
