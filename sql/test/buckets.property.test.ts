@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-const runs = Number(process.env.WORKHORSE_BUCKET_RUNS ?? 60);
+const runs = Number(process.env.WORKHORSE_BUCKET_RUNS ?? 40);
 const seed = process.env.WORKHORSE_BUCKET_SEED ? { seed: Number(process.env.WORKHORSE_BUCKET_SEED) } : {};
 
 type Policy = { readonly rate: Rate; readonly perKey: Rate | null } | null;
