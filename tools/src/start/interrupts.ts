@@ -15,8 +15,15 @@ export class Interrupts {
   #received: (typeof SIGNALS)[number] | undefined;
   #at = 0;
 
-  constructor() {
-    for (const name of SIGNALS) process.on(name, this.#onSignal);
+  /**
+   * @param source What emits the signals. Default: this process.
+   * @param now A clock that is never set, in milliseconds.
+   */
+  constructor(
+    private readonly source: Pick<NodeJS.EventEmitter, "on" | "removeListener"> = process,
+    private readonly now: () => number = () => performance.now(),
+  ) {
+    for (const name of SIGNALS) source.on(name, this.#onSignal);
   }
 
   /** Aborted by the first signal. */
@@ -27,6 +34,11 @@ export class Interrupts {
   /** Aborted by the second one: nothing may take time any more. */
   get hurry(): AbortSignal {
     return this.#second.signal;
+  }
+
+  /** The first signal; undefined if there was none. */
+  get received(): NodeJS.Signals | undefined {
+    return this.#received;
   }
 
   /** The exit status of a program that such a signal ended; undefined if there was none. */
@@ -40,11 +52,11 @@ export class Interrupts {
   }
 
   dispose(): void {
-    for (const name of SIGNALS) process.removeListener(name, this.#onSignal);
+    for (const name of SIGNALS) this.source.removeListener(name, this.#onSignal);
   }
 
   readonly #onSignal = (name: (typeof SIGNALS)[number]): void => {
-    const now = performance.now();
+    const now = this.now();
     if (this.#received === undefined) {
       this.#received = name;
       this.#at = now;

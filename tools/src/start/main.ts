@@ -17,6 +17,8 @@ async function main(): Promise<number> {
     return allowed ? 0 : 1;
   } catch (error) {
     if (interrupts.status !== undefined) {
+      // Without --once, Ctrl-C is how it ends.
+      if (error instanceof InterruptedError && !options.once && interrupts.received === "SIGINT") return 0;
       if (!(error instanceof InterruptedError)) console.error(`npm start, when it was interrupted: ${message(error)}`);
       return interrupts.status;
     }

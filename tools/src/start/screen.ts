@@ -77,28 +77,18 @@ export class Screen {
 
   /** Does something that takes its time: says what, how long so far, and how long it took. */
   async step<T>(title: string, work: () => Promise<T>): Promise<T> {
-    return this.#timed(title, `${title} ... `, work, (took) =>
-      this.interactive ? `${title} ... ${took}\n` : `${took}\n`,
-    );
+    if (!this.interactive) this.output.write(`${title} ... `);
+    return this.#timed(title, work, (end) => (this.interactive ? `${title} ... ${end}` : end));
   }
 
   /** The same for something that writes text meanwhile: the title stands above it, the time below. */
   async section<T>(title: string, work: () => Promise<T>): Promise<T> {
     this.print(`\n${this.colors.bold(title)}\n`);
-    return this.#timed(
-      title,
-      "",
-      work,
-      (took) => `${this.colors.dim(`${stripVTControlCharacters(title)} took ${took}`)}\n`,
-    );
+    return this.#timed(title, work, (end) => this.colors.dim(`${title} ... ${end}`));
   }
 
-  async #timed<T>(
-    title: string,
-    opening: string,
-    work: () => Promise<T>,
-    closing: (took: string) => string,
-  ): Promise<T> {
+  /** @param ending Makes the line that stays, from how it ended: the time it took, or "failed". */
+  async #timed<T>(title: string, work: () => Promise<T>, ending: (end: string) => string): Promise<T> {
     const began = performance.now();
     const seconds = (digits: number) => `${((performance.now() - began) / 1000).toFixed(digits)} s`;
     let frame = 0;
@@ -108,16 +98,15 @@ export class Screen {
     };
     const timer = this.interactive ? setInterval(draw, FRAME_MS) : undefined;
     if (this.interactive) draw();
-    else this.output.write(opening);
-    let end = `${title} ... failed\n`;
+    let end = "failed";
     try {
       const result = await work();
-      end = closing(seconds(1));
+      end = seconds(1);
       return result;
     } finally {
       clearInterval(timer);
       this.#step = "";
-      this.#redraw(end);
+      this.#redraw(`${ending(end)}\n`);
     }
   }
 

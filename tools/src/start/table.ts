@@ -48,7 +48,7 @@ const COLUMNS: readonly Column[] = [
 export function renderTable(reading: Reading, columns: number, colors: Colors): string[] {
   const shown = COLUMNS.filter(({ wide }) => !wide || columns >= WIDE);
   const table = new Table({
-    head: shown.map(({ title }) => colors.dim(title)),
+    head: shown.map(({ title }) => title.split("\n").map(colors.dim).join("\n")),
     colAligns: shown.map(({ align }) => align ?? "left"),
     style: { head: [], border: [], "padding-left": 0, "padding-right": 2, compact: true },
     chars: {
@@ -86,7 +86,7 @@ export function renderLines(reading: Reading): string[] {
 }
 
 function describeCustomers({ busy, others }: Reading): string {
-  return `in 60 s ${busy.started} of ${BUSY_CUSTOMER}, whose ${busy.waiting} more wait, and ${others.started} of other customers`;
+  return `in 60 s ${busy.started} of ${BUSY_CUSTOMER} (${busy.waiting} more wait), ${others.started} of other customers`;
 }
 
 function limit({ rateLimit, concurrency }: QueueReading): string {
