@@ -30,6 +30,7 @@ DECLARE
   -- One round: the lanes read, by their number in it.
   r record;
   v_window integer := p_max_jobs + 1;
+  v_quick boolean;
   v_open_read integer;
   v_due_read integer;
   v_lanes_read integer := 0;
@@ -123,94 +124,148 @@ BEGIN
     v_lane := '{}';
     k_key := '{}';
     k_started := '{}';
-    FOR r IN
-      WITH open AS MATERIALIZED (
+    -- Most claims of one job: the first open lane has its head where it is thought to be, nothing comes before it and it may
+    -- start. That takes no more than this; all else takes the long way.
+    v_quick := false;
+    IF p_max_jobs = 1 AND v_room = 1 AND v_lanes_read = 0 AND NOT g.keys_backed_off THEN
+      SELECT first.concurrency_key, first.head, first.filled_us, j.id,
+        (SELECT n.place FROM workhorse.job AS n
+         WHERE n.queue_name = p_queue AND n.concurrency_key = first.concurrency_key AND n.state = 'ready'
+           AND n.place > first.head
+         ORDER BY n.place LIMIT 1) AS next,
+        CASE WHEN g.key_enforced THEN
+          CASE WHEN first.revision = g.key_revision
+            THEN workhorse.refill(first.credits, first.filled_us, v_read_us, g.key_limit, g.key_interval_us, g.key_burst)
+            ELSE workhorse.lane_credits(p_queue, g, first.revision, first.credits, first.filled_us, v_read_us) END
+        END AS credits_now,
+        CASE WHEN g.max_active_per_key IS NOT NULL THEN
+          (SELECT count(*)::integer FROM workhorse.job AS a WHERE a.queue_name = p_queue
+             AND a.concurrency_key = first.concurrency_key AND a.state = 'active' AND a.lease_expires_at > p_now)
+        END AS active
+      INTO r
+      FROM (
         SELECT l.* FROM workhorse.lane AS l
         WHERE l.queue_name = p_queue AND l.head IS NOT NULL AND l.opens_us IS NULL AND l.head >= v_head_floor
-        ORDER BY l.head LIMIT v_window
-      ), due AS MATERIALIZED (
-        SELECT l.* FROM workhorse.lane AS l
-        WHERE l.queue_name = p_queue AND l.head IS NOT NULL AND l.opens_us IS NOT NULL
-          AND l.opens_us > v_opens_floor AND l.opens_us <= v_now_us
-        ORDER BY l.opens_us LIMIT c_due
-      ), lanes AS (
-        SELECT row_number() OVER () AS n, near.*, room.*
-        FROM (SELECT * FROM open UNION ALL SELECT * FROM due) AS near
-        CROSS JOIN LATERAL (
-          SELECT CASE WHEN g.key_enforced THEN
-              CASE WHEN near.revision = g.key_revision
-                THEN workhorse.refill(near.credits, near.filled_us, v_read_us, g.key_limit, g.key_interval_us, g.key_burst)
-                ELSE workhorse.lane_credits(p_queue, g, near.revision, near.credits, near.filled_us, v_read_us) END
-            END AS credits_now,
-            greatest(v_read_us, near.filled_us) AS now_us,
-            CASE WHEN g.max_active_per_key IS NOT NULL THEN
-              (SELECT count(*)::integer FROM workhorse.job AS j WHERE j.queue_name = p_queue
-                 AND j.concurrency_key = near.concurrency_key AND j.state = 'active' AND j.lease_expires_at > p_now)
-            END AS active,
-            CASE WHEN g.keys_backed_off THEN
-              (SELECT workhorse.to_us(o.until) FROM workhorse.back_off AS o
-               WHERE o.queue_name = p_queue AND o.concurrency_key = near.concurrency_key AND o.until > p_now)
-            END AS closed_us) AS room
-      )
-      SELECT lanes.n, lanes.concurrency_key, lanes.head, lanes.opens_us, lanes.credits_now, lanes.now_us, lanes.active,
-        lanes.closed_us, may.starts, j.id, j.place
-      FROM lanes
+        ORDER BY l.head LIMIT 1) AS first
       CROSS JOIN LATERAL (
-        SELECT CASE WHEN lanes.closed_us IS NOT NULL THEN 0 ELSE
-          greatest(0, least(p_max_jobs, lanes.credits_now / g.key_interval_us, g.max_active_per_key - lanes.active))
-        END::integer AS starts) AS may
-      LEFT JOIN LATERAL (
-        SELECT j.id, j.place FROM workhorse.job AS j
-        WHERE j.queue_name = p_queue AND j.concurrency_key = lanes.concurrency_key AND j.state = 'ready'
-          AND j.place >= lanes.head
-        ORDER BY j.place LIMIT least(may.starts, v_room) + 1) AS j ON true
-      UNION ALL
-      -- The keyless jobs wait for nothing of their own.
-      (SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p_max_jobs, j.id, j.place FROM workhorse.job AS j
-       WHERE j.queue_name = p_queue AND j.concurrency_key IS NULL AND j.state = 'ready'
-       ORDER BY j.place LIMIT v_room + 1)
-      UNION ALL
-      -- First of all rows: how much was read. No unread open lane has a lower head than the last one that was read.
-      SELECT -1, NULL, (SELECT max(o.head) FROM open AS o), NULL, NULL, NULL, (SELECT count(*) FROM open)::integer, NULL,
-        (SELECT count(*) FROM due)::integer, NULL, (-1)::bigint
-      ORDER BY 11
-    LOOP
-      IF r.n < 0 THEN
-        v_open_read := r.active;
-        v_due_read := r.starts;
-        IF v_open_read >= v_window THEN
-          v_bound := r.head;
-        END IF;
-        CONTINUE;
+        SELECT h.id FROM workhorse.job AS h
+        WHERE h.queue_name = p_queue AND h.concurrency_key = first.concurrency_key AND h.state = 'ready'
+          AND h.place = first.head) AS j
+      WHERE NOT EXISTS (
+          SELECT FROM workhorse.lane AS d WHERE d.queue_name = p_queue AND d.head IS NOT NULL AND d.opens_us IS NOT NULL
+            AND d.opens_us > v_opens_floor AND d.opens_us <= v_now_us)
+        AND NOT EXISTS (
+          SELECT FROM workhorse.job AS k WHERE k.queue_name = p_queue AND k.concurrency_key IS NULL AND k.state = 'ready'
+            AND k.place < first.head);
+      IF FOUND AND (r.credits_now >= g.key_interval_us) IS NOT FALSE AND (r.active < g.max_active_per_key) IS NOT FALSE THEN
+        v_quick := true;
+        v_picked := 1;
+        v_ids := ARRAY[r.id];
+        v_lane := ARRAY[1];
+        k_key := ARRAY[r.concurrency_key];
+        k_head := ARRAY[r.head];
+        k_next := ARRAY[r.next];
+        k_credits := ARRAY[r.credits_now];
+        k_now_us := ARRAY[greatest(v_read_us, r.filled_us)];
+        k_active := ARRAY[r.active];
+        k_closed := ARRAY[NULL::bigint];
+        k_started := ARRAY[1];
+        k_waiting := ARRAY[false];
+        -- Of the others it is known that they come later, and no more.
+        v_open_read := v_window;
+        v_bound := r.head;
       END IF;
-      IF r.n > 0 AND k_started[r.n] IS NULL THEN
-        k_key[r.n] := r.concurrency_key;
-        k_head[r.n] := r.head;
-        k_next[r.n] := NULL;
-        k_credits[r.n] := r.credits_now;
-        k_now_us[r.n] := r.now_us;
-        k_active[r.n] := r.active;
-        k_closed[r.n] := r.closed_us;
-        k_started[r.n] := 0;
-        k_waiting[r.n] := r.opens_us IS NOT NULL;
-      END IF;
-      CONTINUE WHEN r.id IS NULL;
-      IF r.place <= v_bound AND (r.n = 0 OR k_next[r.n] IS NULL AND k_started[r.n] < r.starts) THEN
-        IF v_picked < v_room THEN
-          v_picked := v_picked + 1;
-          v_ids[v_picked] := r.id;
-          v_lane[v_picked] := r.n;
-          IF r.n > 0 THEN
-            k_started[r.n] := k_started[r.n] + 1;
+    END IF;
+    IF NOT v_quick THEN
+      FOR r IN
+        WITH open AS MATERIALIZED (
+          SELECT l.* FROM workhorse.lane AS l
+          WHERE l.queue_name = p_queue AND l.head IS NOT NULL AND l.opens_us IS NULL AND l.head >= v_head_floor
+          ORDER BY l.head LIMIT v_window
+        ), due AS MATERIALIZED (
+          SELECT l.* FROM workhorse.lane AS l
+          WHERE l.queue_name = p_queue AND l.head IS NOT NULL AND l.opens_us IS NOT NULL
+            AND l.opens_us > v_opens_floor AND l.opens_us <= v_now_us
+          ORDER BY l.opens_us LIMIT c_due
+        ), lanes AS (
+          SELECT row_number() OVER () AS n, near.*, room.*
+          FROM (SELECT * FROM open UNION ALL SELECT * FROM due) AS near
+          CROSS JOIN LATERAL (
+            SELECT CASE WHEN g.key_enforced THEN
+                CASE WHEN near.revision = g.key_revision
+                  THEN workhorse.refill(near.credits, near.filled_us, v_read_us, g.key_limit, g.key_interval_us, g.key_burst)
+                  ELSE workhorse.lane_credits(p_queue, g, near.revision, near.credits, near.filled_us, v_read_us) END
+              END AS credits_now,
+              greatest(v_read_us, near.filled_us) AS now_us,
+              CASE WHEN g.max_active_per_key IS NOT NULL THEN
+                (SELECT count(*)::integer FROM workhorse.job AS j WHERE j.queue_name = p_queue
+                   AND j.concurrency_key = near.concurrency_key AND j.state = 'active' AND j.lease_expires_at > p_now)
+              END AS active,
+              CASE WHEN g.keys_backed_off THEN
+                (SELECT workhorse.to_us(o.until) FROM workhorse.back_off AS o
+                 WHERE o.queue_name = p_queue AND o.concurrency_key = near.concurrency_key AND o.until > p_now)
+              END AS closed_us) AS room
+        )
+        SELECT lanes.n, lanes.concurrency_key, lanes.head, lanes.opens_us, lanes.credits_now, lanes.now_us, lanes.active,
+          lanes.closed_us, may.starts, j.id, j.place
+        FROM lanes
+        CROSS JOIN LATERAL (
+          SELECT CASE WHEN lanes.closed_us IS NOT NULL THEN 0 ELSE
+            greatest(0, least(p_max_jobs, lanes.credits_now / g.key_interval_us, g.max_active_per_key - lanes.active))
+          END::integer AS starts) AS may
+        LEFT JOIN LATERAL (
+          SELECT j.id, j.place FROM workhorse.job AS j
+          WHERE j.queue_name = p_queue AND j.concurrency_key = lanes.concurrency_key AND j.state = 'ready'
+            AND j.place >= lanes.head
+          ORDER BY j.place LIMIT least(may.starts, v_room) + 1) AS j ON true
+        UNION ALL
+        -- The keyless jobs wait for nothing of their own.
+        (SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p_max_jobs, j.id, j.place FROM workhorse.job AS j
+         WHERE j.queue_name = p_queue AND j.concurrency_key IS NULL AND j.state = 'ready'
+         ORDER BY j.place LIMIT v_room + 1)
+        UNION ALL
+        -- First of all rows: how much was read. No unread open lane has a lower head than the last one that was read.
+        SELECT -1, NULL, (SELECT max(o.head) FROM open AS o), NULL, NULL, NULL, (SELECT count(*) FROM open)::integer, NULL,
+          (SELECT count(*) FROM due)::integer, NULL, (-1)::bigint
+        ORDER BY 11
+      LOOP
+        IF r.n < 0 THEN
+          v_open_read := r.active;
+          v_due_read := r.starts;
+          IF v_open_read >= v_window THEN
+            v_bound := r.head;
           END IF;
           CONTINUE;
         END IF;
-        v_some_open := true;
-      END IF;
-      IF r.n > 0 AND k_next[r.n] IS NULL THEN
-        k_next[r.n] := r.place;
-      END IF;
-    END LOOP;
+        IF r.n > 0 AND k_started[r.n] IS NULL THEN
+          k_key[r.n] := r.concurrency_key;
+          k_head[r.n] := r.head;
+          k_next[r.n] := NULL;
+          k_credits[r.n] := r.credits_now;
+          k_now_us[r.n] := r.now_us;
+          k_active[r.n] := r.active;
+          k_closed[r.n] := r.closed_us;
+          k_started[r.n] := 0;
+          k_waiting[r.n] := r.opens_us IS NOT NULL;
+        END IF;
+        CONTINUE WHEN r.id IS NULL;
+        IF r.place <= v_bound AND (r.n = 0 OR k_next[r.n] IS NULL AND k_started[r.n] < r.starts) THEN
+          IF v_picked < v_room THEN
+            v_picked := v_picked + 1;
+            v_ids[v_picked] := r.id;
+            v_lane[v_picked] := r.n;
+            IF r.n > 0 THEN
+              k_started[r.n] := k_started[r.n] + 1;
+            END IF;
+            CONTINUE;
+          END IF;
+          v_some_open := true;
+        END IF;
+        IF r.n > 0 AND k_next[r.n] IS NULL THEN
+          k_next[r.n] := r.place;
+        END IF;
+      END LOOP;
+    END IF;
 
     -- 3. Start the picked jobs.
     IF v_picked > 0 THEN
