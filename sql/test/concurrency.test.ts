@@ -303,6 +303,31 @@ describe("a cap that appears while ungoverned claims are under way", () => {
     expect((await waiting).jobs).toHaveLength(1);
   });
 
+  test("binds claims that began before it and got their turn after it", async () => {
+    await backlog(10);
+    const [first, second] = [workers[0]!, workers[1]!];
+    const pids = [await backendOf(first), await backendOf(second)];
+    await client.query("BEGIN");
+    await client.query("SELECT pg_advisory_xact_lock(workhorse.admission_lock_id($1))", [queue]);
+    await first.query("BEGIN");
+    await second.query("BEGIN");
+    const claims = [claim(first, queue, { most: 3 }), claim(second, queue, { most: 3 })];
+    await untilWaiting(client, pids);
+    await syncCaps(workers[2]!, queue, [{ queue, maxActive: 2 }]);
+    await client.query("COMMIT");
+    const outcomes = await Promise.all(claims);
+    await Promise.all([first.query("COMMIT"), second.query("COMMIT")]);
+    // They may be told to ask again at once; together they may not have more than there are slots.
+    for (const { answer } of outcomes) expect(answer).not.toBeNull();
+    await claim(client, queue, { most: 9 });
+    const [{ active }] = (await rows(
+      client,
+      "SELECT count(*)::int AS active FROM workhorse.job WHERE queue_name = $1 AND state = 'active'",
+      [queue],
+    )) as [{ active: number }];
+    expect(active).toBe(2);
+  });
+
   test("is not overshot", async () => {
     await backlog(2000);
     let started = 0;
