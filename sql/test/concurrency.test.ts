@@ -2,7 +2,17 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "@jest/g
 import type { Client } from "pg";
 import { type TestDatabase, testDatabase } from "../../test/support/database";
 import { byKey, expectNoneTwice, expectWithinRate } from "./support/audit";
-import { claim, complete, enqueue, type Rate, rows, type Started, syncCaps, syncRateLimits } from "./support/calls";
+import {
+  claim,
+  complete,
+  enqueue,
+  type Rate,
+  release,
+  rows,
+  type Started,
+  syncCaps,
+  syncRateLimits,
+} from "./support/calls";
 import { backendOf, Listener, untilWaiting } from "./support/sessions";
 
 const CONNECTIONS = 10;
@@ -217,6 +227,20 @@ describe("what commits late is found:", () => {
     const { jobs } = await claim(client, queue, { most: 5 });
     expect(jobs.map(({ id }) => id)).toEqual(found);
     expect(lost).toHaveLength(2);
+  });
+
+  test("jobs of the claim's own transaction, enqueued or given back after it claimed", async () => {
+    await syncRateLimits(client, queue, [{ queue, rate: frozen(1000), perKey: frozen(1000) }]);
+    await client.query("BEGIN");
+    const [first] = await enqueue(client, { queue, concurrencyKey: "a" });
+    // A later transaction ends first: the claim's snapshot then goes beyond its own transaction, without naming it.
+    await enqueue(workers[0]!, { queue: `${queue} other` });
+    const [job] = (await claim(client, queue)).jobs;
+    const [second] = await enqueue(client, { queue, concurrencyKey: "b" });
+    await release(client, job!, 0);
+    await client.query("COMMIT");
+    const { jobs } = await claim(client, queue, { most: 5 });
+    expect(jobs.map(({ id }) => id)).toEqual([first, second]);
   });
 
   test("jobs that many transactions enqueue while others claim: each is started once", async () => {
