@@ -92,7 +92,7 @@ async function show(
     queue.enqueueMany(jobs),
   );
   const background = new AbortController();
-  const feeding = keepEnqueueing(queue, background.signal);
+  const feeding = keepEnqueueing(pool, queue, background.signal);
   const monitor = new Monitor(pool, queue, screen);
   feeding.catch(() => {}); // it is waited for below
   cleanUp.add(async () => {
@@ -191,9 +191,10 @@ look with any PostgreSQL client at that URL:
 
 or, in this repository, with Node.js:
 
-  node -e 'const { Pool } = require("pg"), { Queue } = require("@workhorse/queue");
+  node -e 'const { Pool } = require("pg");
+    const { Queue } = require("@workhorse/queue");
     const connectionString = process.env.WORKHORSE_DATABASE_URL;
-    const queue = new Queue(new Pool({ connectionString, allowExitOnIdle: true }));
-    queue.rateLimitStatuses().then(console.log)'
+    const pool = new Pool({ connectionString, allowExitOnIdle: true });
+    new Queue(pool).rateLimitStatuses().then(console.log)'
 `;
 }

@@ -1,4 +1,5 @@
 import type { NewJob, Queue } from "@workhorse/queue";
+import type { Pool } from "pg";
 
 export const PROVIDER_API = "provider-api";
 export const MAIL = "mail";
@@ -12,16 +13,16 @@ export const CAPTURE = "payment.capture";
 export const SEND = "mail.send";
 
 const REFILL_MS = 1_000;
+/** So many of the busy customer's jobs always wait. */
+const BUSY_LEFT = 20;
 
 const customer = (number: number): string => `customer-${String(number).padStart(3, "0")}`;
 
 /** What there is at first: the busy customer's jobs stand in front of everyone else's. */
 export function burst(): NewJob[] {
-  return [...jobs(PROVIDER_API, CAPTURE, { busy: 40, others: OTHERS, each: 2 }), ...mails({ busy: 40, each: 2 })];
+  const count = { busy: 40, others: OTHERS, each: 2 };
+  return [...jobs(PROVIDER_API, CAPTURE, count), ...jobs(MAIL, SEND, count)];
 }
-
-const mails = ({ busy, each }: { busy: number; each: number }): NewJob[] =>
-  jobs(MAIL, SEND, { busy, others: OTHERS, each });
 
 function jobs(queue: string, type: string, count: { busy: number; others: number; each: number }): NewJob[] {
   const made: NewJob[] = [];
@@ -35,14 +36,19 @@ function jobs(queue: string, type: string, count: { busy: number; others: number
 }
 
 /** Enqueues more whenever little is left, so that there is something to see, until the signal. */
-export async function keepEnqueueing(queue: Queue, signal: AbortSignal): Promise<void> {
+export async function keepEnqueueing(pool: Pool, queue: Queue, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    const { queues } = await queue.health();
-    const ready = (name: string) => queues.find((each) => each.queue === name)?.ready ?? 0;
-    const more = [
-      ...(ready(PROVIDER_API) < OTHERS ? jobs(PROVIDER_API, CAPTURE, { busy: 10, others: OTHERS, each: 1 }) : []),
-      ...(ready(MAIL) < OTHERS / 2 ? mails({ busy: 5, each: 1 }) : []),
-    ];
+    const { rows } = await pool.query<{ queue_name: string; busy: number; others: number }>(
+      `SELECT queue_name, count(*) FILTER (WHERE concurrency_key = $1)::int AS busy,
+         count(*) FILTER (WHERE concurrency_key <> $1)::int AS others
+       FROM workhorse.job WHERE state = 'ready' GROUP BY queue_name`,
+      [BUSY_CUSTOMER],
+    );
+    const more = [PROVIDER_API, MAIL].flatMap((name) => {
+      const left = rows.find((row) => row.queue_name === name) ?? { busy: 0, others: 0 };
+      const [busy, each] = [left.busy < BUSY_LEFT ? BUSY_LEFT : 0, left.others < OTHERS ? 1 : 0];
+      return jobs(name, name === MAIL ? SEND : CAPTURE, { busy, others: OTHERS, each });
+    });
     await queue.enqueueMany(more);
     await pause(REFILL_MS, signal);
   }
