@@ -8,7 +8,7 @@ const floorSql = `
   UPDATE workhorse.job SET state = 'active', started_at = clock_timestamp(), worker_id = $2,
     attempt = attempt + 1, lease_expires_at = clock_timestamp() + interval '1 hour'
   WHERE id = ANY (ARRAY(
-    SELECT id FROM workhorse.job WHERE queue_name = $1 AND state = 'ready'
+    SELECT id FROM workhorse.job WHERE queue_name = $1 AND state = 'ready' AND id > 0 -- the ready index's condition
     ORDER BY place LIMIT $3 FOR UPDATE SKIP LOCKED))
   RETURNING id, type, payload, concurrency_key, attempt, lease_expires_at`;
 const claimSql = "SELECT * FROM workhorse.claim_v1($1, $2, $3, 3600000)";
