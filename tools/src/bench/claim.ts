@@ -67,11 +67,12 @@ function variant(
         `INSERT INTO workhorse.job (state, queue_name, concurrency_key, type, payload, created_at)
          SELECT 'ready', $1, CASE WHEN $3 > 0 THEN 'key ' || n % $3 END, 't', '{"n": 1}', clock_timestamp()
          FROM generate_series(1, $2::int) AS n`,
-        [queue.name, jobs + batch, queue.keys],
+        [queue.name, jobs + clients.length * batch, queue.keys],
       );
       await owner.query("VACUUM ANALYZE workhorse.job");
       await owner.query("VACUUM workhorse.lane, workhorse.queue_admission");
-      await owner.query(queue.sql, [queue.name, "warm", batch]);
+      // ANALYZE made every session's plans void: each plans anew before the clock starts.
+      for (const client of clients) await hammer(client, queue, 0, batch, 1);
     },
     async measure() {
       const ms = await timed(() =>
