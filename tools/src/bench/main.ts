@@ -1,9 +1,19 @@
 import { claimSuite } from "./claim";
+import { enqueueSuite } from "./enqueue";
+import { headOfLineSuite } from "./head-of-line";
 import { providerStartSuite } from "./provider-start";
+import { statusesSuite } from "./statuses";
 import type { Suite } from "./suite";
 import { syncSuite } from "./sync";
 
-const suites: readonly Suite[] = [claimSuite, syncSuite, providerStartSuite];
+const suites: readonly Suite[] = [
+  claimSuite,
+  headOfLineSuite,
+  enqueueSuite,
+  statusesSuite,
+  syncSuite,
+  providerStartSuite,
+];
 
 const usage = `Usage: npm run bench -- [NAME ...] [--rounds N]
 
