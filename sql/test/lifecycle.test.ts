@@ -5,6 +5,7 @@ import {
   cancel,
   claim,
   complete,
+  completeMany,
   enqueue,
   fail,
   type Held,
@@ -16,7 +17,7 @@ import {
   syncCaps,
 } from "./support/calls";
 import { TestClock } from "./support/clock";
-import { type Refusal, refusalOf } from "./support/refusal";
+import { errorOf, type Refusal, refusalOf } from "./support/refusal";
 import { backendOf, Listener, untilWaiting } from "./support/sessions";
 
 let database: TestDatabase;
@@ -166,6 +167,68 @@ describe("the holder of a lease", () => {
       await clock.set(clock.nowUs);
     }
     expect((await jobRow(client, job.id)).state).toBe("active");
+  });
+});
+
+describe("complete_many_v1", () => {
+  test("completes what is held, and names the lost", async () => {
+    const [held, cancelled, expired, again] = [await started(), await started(), await started(), await started()];
+    await cancel(client, cancelled.id);
+    await client.query("UPDATE workhorse.job SET lease_expires_at = $2 WHERE id = $1", [expired.id, now()]);
+    const jobs = [cancelled, held, { ...again, fence_token: "2" }, expired, { id: "987654321", fence_token: "1" }];
+    const lost = await completeMany(client, jobs, ["1", '{"a": 2}', "3", "4", "5"]);
+    expect(lost).toEqual([cancelled.id, again.id, expired.id, "987654321"]);
+    expect(await jobRow(client, held.id)).toMatchObject({ state: "completed", result: { a: 2 }, finished_at: now() });
+    for (const { id } of [again, expired]) {
+      expect(await jobRow(client, id)).toMatchObject({ state: "active", result: null, finished_at: null });
+    }
+    expect(await completeMany(client, [again])).toEqual([]);
+    expect(await jobRow(client, again.id)).toMatchObject({ state: "completed", result: null });
+  });
+
+  test("tells waiting workers of freed slots, once", async () => {
+    await syncCaps(client, queue, [{ queue, maxActive: 2 }]);
+    const held = [await started(), await started()];
+    await listener.taken();
+    await completeMany(client, held);
+    expect(await listener.taken()).toEqual([queue]);
+    await completeMany(client, held);
+    expect(await listener.taken()).toEqual([]);
+  });
+
+  test("completes none when a result is no JSON", async () => {
+    const held = [await started(), await started()];
+    expect(await errorOf(completeMany(client, held, ["1", "x"]))).toMatchObject({ code: "22P02" });
+    expect(await jobRow(client, held[0]!.id)).toMatchObject({ state: "active" });
+  });
+
+  test("waits for a row that someone else holds, and then goes by the clock", async () => {
+    const [first, second] = [await started(), await started()];
+    await other.query("BEGIN");
+    await other.query("SELECT FROM workhorse.job WHERE id = $1 FOR UPDATE", [second.id]);
+    const pid = await backendOf(client);
+    const waiting = completeMany(client, [second, first]);
+    await untilWaiting(other, [pid]);
+    await other.query("UPDATE workhorse.job SET lease_expires_at = $2 WHERE id = $1", [second.id, now()]);
+    await other.query("COMMIT");
+    expect(await waiting).toEqual([second.id]);
+  });
+
+  test.each([
+    [["1"], ["1"], ["1", "2"], "1 job ids and 2 results; accepted: as many of each, or null for no results"],
+    [
+      ["1", null],
+      ["1", "1"],
+      null,
+      "2 job ids and 2 fence tokens; accepted: as many of each, at most 10,000, none null",
+    ],
+    [null, null, null, "no job ids and no fence tokens; accepted: as many of each, at most 10,000, none null"],
+  ])("refuses %j, %j, %j", async (ids, tokens, results, problem) => {
+    const call = client.query("SELECT workhorse.complete_many_v1($1, $2, $3)", [ids, tokens, results]);
+    expect(await refusalOf(call)).toMatchObject({
+      code: "WH002",
+      message: `invalid call of complete_many_v1: ${problem}`,
+    });
   });
 });
 

@@ -17,6 +17,7 @@ const mayCall: Record<Role, string[]> = {
     "claim_v1",
     "heartbeat_v1",
     "complete_v1",
+    "complete_many_v1",
     "fail_v1",
     "release_v1",
     "cancel_v1",

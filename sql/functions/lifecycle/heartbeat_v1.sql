@@ -10,13 +10,7 @@ DECLARE
   v_now timestamptz;
 BEGIN
   PERFORM workhorse.check_lease_ms('heartbeat_v1', p_lease_ms);
-  IF p_job_ids IS NULL OR cardinality(p_job_ids) IS DISTINCT FROM cardinality(p_fence_tokens) OR cardinality(p_job_ids) > 10000
-    OR array_position(p_job_ids, NULL) IS NOT NULL OR array_position(p_fence_tokens, NULL) IS NOT NULL THEN
-    PERFORM workhorse.refuse('WH002',
-      format('invalid call of heartbeat_v1: %s job ids and %s fence tokens; accepted: as many of each, at most 10,000, none null',
-        coalesce(cardinality(p_job_ids)::text, 'no'), coalesce(cardinality(p_fence_tokens)::text, 'no')),
-      'Hand in the ids and fence tokens that claim_v1 returned, in the same order.');
-  END IF;
+  PERFORM workhorse.check_leases('heartbeat_v1', p_job_ids, p_fence_tokens);
   PERFORM FROM workhorse.job WHERE id = ANY (p_job_ids) ORDER BY id FOR NO KEY UPDATE;
   v_now := workhorse.clock();
   RETURN QUERY

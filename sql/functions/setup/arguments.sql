@@ -36,3 +36,17 @@ BEGIN
       'Nothing was changed. Correct the argument and call again.');
   END IF;
 END $$;
+
+CREATE OR REPLACE FUNCTION workhorse.check_leases(p_what text, p_job_ids bigint[], p_fence_tokens bigint[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF p_job_ids IS NULL OR cardinality(p_job_ids) IS DISTINCT FROM cardinality(p_fence_tokens) OR cardinality(p_job_ids) > 10000
+    OR array_position(p_job_ids, NULL) IS NOT NULL OR array_position(p_fence_tokens, NULL) IS NOT NULL THEN
+    PERFORM workhorse.refuse('WH002',
+      format('invalid call of %s: %s job ids and %s fence tokens; accepted: as many of each, at most 10,000, none null',
+        p_what, coalesce(cardinality(p_job_ids)::text, 'no'), coalesce(cardinality(p_fence_tokens)::text, 'no')),
+      'Hand in the ids and fence tokens that claim_v1 returned, in the same order.');
+  END IF;
+END $$;

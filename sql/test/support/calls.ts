@@ -141,6 +141,18 @@ export interface Held {
 export const complete = (executor: Executor, job: Held, result: unknown = null) =>
   executor.query("SELECT workhorse.complete_v1($1, $2, $3)", [job.id, job.fence_token, JSON.stringify(result)]);
 
+/** Returns the ids of those whose lease is lost. */
+export async function completeMany(
+  executor: Executor,
+  jobs: readonly Held[],
+  results: readonly (string | null)[] | null = null,
+): Promise<string[]> {
+  const ids = jobs.map((job) => job.id);
+  const tokens = jobs.map((job) => job.fence_token);
+  const lost = await rows(executor, "SELECT workhorse.complete_many_v1($1, $2, $3) AS id", [ids, tokens, results]);
+  return lost.map((row) => row.id);
+}
+
 export async function fail(
   executor: Executor,
   job: Held,

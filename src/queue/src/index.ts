@@ -16,7 +16,7 @@ export type { ClaimOptions } from "./jobs/claim";
 export type { BackOffOptions, SweepOptions } from "./jobs/control";
 export { type ErrorJson, toErrorJson } from "./jobs/error-json";
 export type { JobExplanation } from "./jobs/explain";
-export type { FailOptions, ReleaseOptions } from "./jobs/leases";
+export type { Completion, FailOptions, ReleaseOptions } from "./jobs/leases";
 export type {
   Claim,
   ClaimedJob,

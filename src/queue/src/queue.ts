@@ -162,6 +162,19 @@ export class Queue {
   }
 
   /**
+   * Ends jobs as completed, at most 10,000 in one statement. Returns the ids of those whose lease is lost, which are left as
+   * they are.
+   *
+   * @throws InvalidJobError when a result cannot be stored; then none is completed.
+   */
+  async completeMany(completions: readonly leases.Completion[], options: ExecutorOption = {}): Promise<string[]> {
+    const refuse = refuseArgument("completeMany");
+    const checked = leases.checkCompletions(completions);
+    checkKeys<ExecutorOption>(options, ["executor"], "options", refuse);
+    return leases.completeMany(await this.#checked(options, refuse), checked);
+  }
+
+  /**
    * Ends a start as failed: while attempts are left, the job is tried again after a delay.
    *
    * @param error what was thrown, of any kind; kept with the job, bounded in size.

@@ -48,7 +48,7 @@ describe("leases", () => {
     await pool.untilSent(/heartbeat_v1/, 4); // one lease is three of them
     expect(await queue.recoverExpired()).toEqual([]);
     held.open();
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     expect(await stored(id)).toMatchObject({ state: "completed", attempt: 1, fence_token: "1" });
   });
 
@@ -60,14 +60,14 @@ describe("leases", () => {
     await pool.untilSent(/heartbeat_v1/);
     expect(pool.sent(/heartbeat_v1/)[0]!.values![0]).toHaveLength(7);
     held.open();
-    await pool.untilSent(/complete_v1/, 7);
+    await pool.untilCompleted(7);
   });
 
   test("no job, no heartbeat", async () => {
     const worker = make({ leaseMs: 100 }).handle("a", () => {});
     await queue.enqueue("a", null, { queue: "mail" });
     void worker.run();
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     const beats = pool.sent(/heartbeat_v1/).length;
     await new Promise((resolve) => setTimeout(resolve, 200)); // for what must not happen
     expect(pool.sent(/heartbeat_v1/)).toHaveLength(beats);
@@ -136,7 +136,7 @@ describe("leases", () => {
     await queue.claim({ queue: "mail", workerId: "dead", leaseMs: 100 });
     const worker = make({ maintenanceIntervalMs: 100 }).handle("a", () => {});
     void worker.run();
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     expect(logger.lines(/brought back/).length).toBeGreaterThanOrEqual(1);
   });
 });
@@ -159,7 +159,7 @@ describe("the database", () => {
     await queue.enqueue("a", null, { queue: "mail" });
     await logger.untilLine(/claims fail/);
     pool.failing = undefined;
-    await pool.untilSent(/complete_v1/, 2);
+    await pool.untilCompleted(2);
     expect(await stored(id)).toMatchObject({ state: "completed", attempt: 1 });
     for (const what of [/completions fail/, /completions work again/, /claims fail/, /claims work again/]) {
       expect(logger.lines(what)).toHaveLength(1);
@@ -173,7 +173,7 @@ describe("the database", () => {
     await logger.untilLine(/claims fail/);
     await queue.enqueue("a", null, { queue: "mail" });
     pool.failing = undefined;
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
   });
 
   test("a broken LISTEN connection heals, and what was missed meanwhile is found", async () => {
@@ -189,11 +189,11 @@ describe("the database", () => {
     await logger.untilLine(/notifications .* fail/);
     pool.failing = undefined;
     await queue.enqueue("a", null, { queue: "mail" });
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     await logger.untilLine(/notifications .* work again/);
     await pool.untilRefused("empty");
     await queue.enqueue("a", null, { queue: "mail" });
-    await pool.untilSent(/complete_v1/, 2);
+    await pool.untilCompleted(2);
   });
 
   test("all its connections killed at once: the worker goes on", async () => {
@@ -204,7 +204,7 @@ describe("the database", () => {
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
     );
     await queue.enqueue("a", null, { queue: "mail" });
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
   });
 
   test("without the schema: said once, with what to do; the worker waits for it", async () => {
@@ -227,7 +227,7 @@ test("a pool of one connection is polled", async () => {
   const worker = make({ pollMs: 20 }).handle("a", () => {});
   void worker.run();
   await queue.enqueue("a", null, { queue: "mail" });
-  await pool.untilSent(/complete_v1/);
+  await pool.untilCompleted();
   expect(logger.lines(/polled/)).toMatchObject([{ fields: { why: "the pool has one connection only" } }]);
 });
 

@@ -40,6 +40,41 @@ async function stored(id: string): Promise<Record<string, unknown>> {
 }
 
 describe("jobs", () => {
+  test("that end together are completed together, each with its own result", async () => {
+    const worker = make().handle("a", (job) => ({ of: job.id }));
+    const ids = await queue.enqueueMany(Array.from({ length: 10 }, () => ({ type: "a", queue: "mail" })));
+    void worker.run();
+    await pool.untilCompleted(10);
+    expect(pool.sent(/complete_(many_)?v1/)).toHaveLength(1);
+    for (const id of ids) expect(await stored(id)).toMatchObject({ state: "completed", result: { of: id } });
+  });
+
+  test("that end together with one whose result cannot be stored, or whose lease is lost", async () => {
+    const released = gate();
+    const started = new Recording<ClaimedJob>();
+    const worker = make().handle("a", async (job) => {
+      started.add(job);
+      await released.passed;
+      return job.priority === 1 ? { n: 1n } : { text: job.priority === 2 ? "NUL \u0000" : "fine" };
+    });
+    const ids = await queue.enqueueMany(
+      [0, 1, 2, 3, 0].map((priority) => ({ type: "a", queue: "mail", priority, maxAttempts: 1 })),
+    );
+    void worker.run();
+    await started.until((all) => all.length === 5);
+    await queue.cancel(ids[3]!);
+    released.open();
+    await pool.untilSent(/fail_v1/, 2);
+    expect(await Promise.all(ids.map(async (id) => (await stored(id)).state))).toEqual([
+      "completed",
+      "failed",
+      "failed",
+      "cancelled",
+      "completed",
+    ]);
+    expect((await worker.stop()).ended).toMatchObject({ completed: 2, failed: 2, leaseLost: 1 });
+  });
+
   test("are handed to their type's handler, and completed with its result", async () => {
     const worker = new Worker<{ double: { n: number } }>(pool, { queues: ["mail"], logger });
     const seen: { job: ClaimedJob<{ n: number }>; context: JobContext }[] = [];
@@ -51,7 +86,7 @@ describe("jobs", () => {
     const id = await queue.enqueue("double", { n: 21 }, { queue: "mail" });
     const running = worker.run();
     expect(worker.state).toBe("running");
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     expect(await stored(id)).toMatchObject({ state: "completed", result: { doubled: 42 }, worker_id: worker.workerId });
     expect(seen).toMatchObject([{ job: { id, type: "double", attempt: 1 }, context: { workerId: worker.workerId } }]);
     expect(seen[0]!.context.signal.aborted).toBe(false);
@@ -141,11 +176,11 @@ describe("claims", () => {
     const worker = make().handle("a", () => {});
     await queue.enqueueMany(Array.from({ length: 5 }, () => ({ type: "a", queue: "mail" })));
     void worker.run();
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     await pool.untilRefused("tokens");
     await quiet();
     await queue.syncRateLimitPolicies("test", [{ queue: "mail", rate: { limit: 1_000, intervalMs: 1, burst: 10 } }]);
-    await pool.untilSent(/complete_v1/, 5);
+    await pool.untilCompleted(5);
   });
 
   test("an idle worker sends nothing until a job is enqueued", async () => {
@@ -156,7 +191,7 @@ describe("claims", () => {
     await queue.enqueue("a", null, { queue: "other" });
     await quiet(100);
     await queue.enqueue("a", null, { queue: "mail" });
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
   });
 
   test("a freed slot of the queue wakes a worker that waits for it", async () => {
@@ -170,7 +205,7 @@ describe("claims", () => {
     void worker.run();
     await pool.untilRefused("slots");
     await queue.complete(elsewhere.jobs[0]!);
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
   });
 
   test("tokens are taken when they are due, with about one claim for each", async () => {
@@ -178,7 +213,7 @@ describe("claims", () => {
     const worker = make().handle("a", () => {});
     await queue.enqueueMany(Array.from({ length: 8 }, () => ({ type: "a", queue: "mail" })));
     void worker.run();
-    await pool.untilSent(/complete_v1/, 8);
+    await pool.untilCompleted(8);
     // One that starts and one that is refused for each job, and a few for what happens at the start.
     expect(pool.sent(/claim_v1/).length).toBeLessThanOrEqual(2 * 8 + 4);
   });
@@ -188,7 +223,7 @@ describe("claims", () => {
     void worker.run();
     await pool.untilRefused("empty");
     const id = await queue.enqueue("a", null, { queue: "mail", delayMs: 300 });
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     const { rows } = await database.pool.query(
       "SELECT started_at >= run_at AS in_time FROM workhorse.job WHERE id = $1",
       [id],
@@ -204,7 +239,7 @@ describe("claims", () => {
     await queue.enqueueMany(Array.from({ length: 60 }, () => ({ type: "a", queue: "deep" })));
     await queue.enqueueMany(Array.from({ length: 6 }, () => ({ type: "a", queue: "shallow" })));
     void worker.run();
-    await pool.untilSent(/complete_v1/, 66);
+    await pool.untilCompleted(66);
     expect(order.slice(0, 4)).toContain("shallow");
     expect(order.lastIndexOf("shallow")).toBeLessThan(30);
   });
@@ -233,7 +268,7 @@ describe("polling", () => {
     void worker.run();
     await pool.untilSent(/claim_v1/);
     await queue.enqueue("a", null, { queue: "mail" });
-    await pool.untilSent(/complete_v1/);
+    await pool.untilCompleted();
     expect(pool.sent(/LISTEN/)).toEqual([]);
     expect(logger.lines(/polled/)).toHaveLength(1);
   });
@@ -261,13 +296,13 @@ describe("a shared WorkerProcess", () => {
     for (const name of ["one", "two"]) {
       const before = pool.sent(/complete_v1/).length;
       await queue.enqueue("a", null, { queue: name });
-      await pool.untilSent(/complete_v1/, before + 1);
+      await pool.untilCompleted(before + 1);
     }
     expect(pool.sent(/^LISTEN workhorse_jobs/)).toHaveLength(1);
     await first.stop();
     expect(shared.listening).toBe(true);
     await queue.enqueue("a", null, { queue: "two" });
-    await pool.untilSent(/complete_v1/, 3);
+    await pool.untilCompleted(3);
     await pool.untilSent(/recover_expired_v1/, 2);
     await second.stop();
     expect(shared.listening).toBe(false);

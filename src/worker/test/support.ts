@@ -95,6 +95,13 @@ export class RecordingPool extends Recording<Sent> implements WorkerPool {
     return this.until((all) => all.filter((each) => pattern.test(each.text)).length >= times);
   }
 
+  /** Resolves when so many completions were answered, however many statements they took. */
+  untilCompleted(times = 1): Promise<void> {
+    const jobs = ({ text, values }: Sent): number =>
+      text.includes("complete_many_v1") ? (values![0] as unknown[]).length : Number(text.includes("complete_v1"));
+    return this.until((all) => all.reduce((sum, each) => sum + jobs(each), 0) >= times);
+  }
+
   /** Resolves when notifications come and the worker's claims have come to rest, the latest one refused for this reason. */
   async untilRefused(reason: string): Promise<void> {
     const atRest = (): boolean => {

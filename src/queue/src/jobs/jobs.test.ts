@@ -318,6 +318,30 @@ describe("the end of a start", () => {
     expect(await claimOne()).toMatchObject({ attempt: 1, fenceToken: "3" });
   });
 
+  test("many are completed at once, but for those whose lease is lost", async () => {
+    const ids = await queue.enqueueMany([{ type: "a" }, { type: "b" }, { type: "c" }]);
+    const { jobs } = await claimAll();
+    await queue.cancel(ids[1]!);
+    const completions = jobs.map((job, n) => ({ job, result: n === 0 ? undefined : { n } }));
+    expect(await queue.completeMany(completions)).toEqual([ids[1]]);
+    expect(await queue.completeMany(completions)).toEqual(ids);
+    expect(await queue.completeMany([])).toEqual([]);
+    const { rows } = await database.pool.query("SELECT state, result FROM workhorse.job ORDER BY id");
+    expect(rows).toEqual([
+      { state: "completed", result: null },
+      { state: "cancelled", result: null },
+      { state: "completed", result: { n: 2 } },
+    ]);
+  });
+
+  test("a result that cannot be stored completes none of them", async () => {
+    await queue.enqueueMany([{ type: "a" }, { type: "b" }]);
+    const { jobs } = await claimAll();
+    const bad = queue.completeMany([{ job: jobs[0]! }, { job: jobs[1]!, result: 1n }]);
+    await expect(bad).rejects.toThrow(InvalidJobError);
+    expect(await queue.completeMany(jobs.map((job) => ({ job })))).toEqual([]);
+  });
+
   test("heartbeats extend, and tell what is lost", async () => {
     await queue.enqueueMany([{ type: "a" }, { type: "b" }]);
     const { jobs } = await claimAll();
@@ -373,6 +397,9 @@ describe("the end of a start", () => {
       await expect(queue.heartbeat([job] as never, 1_000)).rejects.toThrow(InvalidArgumentError);
     }
     await expect(queue.heartbeat("x" as never, 1_000)).rejects.toThrow(InvalidArgumentError);
+    await expect(queue.completeMany("x" as never)).rejects.toMatchObject({ path: "completions" });
+    await expect(queue.completeMany([{ jobs: 1 }] as never)).rejects.toMatchObject({ path: "completions[0].jobs" });
+    await expect(queue.completeMany([{ job: {} }] as never)).rejects.toMatchObject({ path: "completions[0].job.id" });
     const job = { id: "1", fenceToken: "1" };
     await expect(queue.fail(job, "x", { retryDelay: 5 } as never)).rejects.toMatchObject({
       path: "options.retryDelay",

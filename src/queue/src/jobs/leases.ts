@@ -1,6 +1,6 @@
 import { bounds } from "@workhorse/sql";
 import { call } from "../call";
-import { InvalidArgumentError, InvalidJobError } from "../errors";
+import { InvalidJobError } from "../errors";
 import type { Executor, ExecutorOption } from "../executor";
 import { column } from "../rows";
 import {
@@ -54,6 +54,11 @@ export function checkLease(value: unknown, path: string, refuse: Refuse): Lease 
   };
 }
 
+function checkArray<T>(value: readonly T[], path: string, accepted: string, refuse: Refuse): readonly T[] {
+  if (!Array.isArray(value)) throw refuse({ path, got: shown(value), accepted });
+  return value;
+}
+
 /** Checks the arguments of `complete`. Returns the result as JSON text. */
 export function resultText(job: Lease, result: unknown): string | null {
   if (result === undefined) return null;
@@ -67,6 +72,43 @@ export function resultText(job: Lease, result: unknown): string | null {
 
 export async function complete(executor: Executor, lease: Lease, result: string | null): Promise<void> {
   await call(executor, "SELECT workhorse.complete_v1($1, $2, $3)", [lease.id, lease.fenceToken, result], "job");
+}
+
+/** A job that is done, and what it returned. */
+export interface Completion {
+  readonly job: Lease;
+  /** Anything that JSON can hold. Default: none. */
+  readonly result?: unknown;
+}
+
+/** Checks the argument of `completeMany`. */
+export function checkCompletions(completions: readonly Completion[]): { lease: Lease; result: string | null }[] {
+  const refuse = refuseArgument("completeMany");
+  return checkArray(completions, "completions", "an array of {job, result}", refuse).map((completion, index) => {
+    const path = `completions[${index}]`;
+    checkKeys<Completion>(completion, ["job", "result"], path, refuse);
+    const { job, result } = completion as Completion;
+    const lease = checkLease(job, `${path}.job`, refuse);
+    return { lease, result: resultText(lease, result) };
+  });
+}
+
+export async function completeMany(
+  executor: Executor,
+  completions: readonly { readonly lease: Lease; readonly result: string | null }[],
+): Promise<string[]> {
+  if (completions.length === 0) return [];
+  const rows = await call(
+    executor,
+    "SELECT lost.id::text AS id FROM workhorse.complete_many_v1($1, $2, $3) AS lost (id)",
+    [
+      completions.map(({ lease }) => lease.id),
+      completions.map(({ lease }) => lease.fenceToken),
+      completions.map(({ result }) => result),
+    ],
+    "job",
+  );
+  return rows.map((row) => column.text(row, "id"));
 }
 
 export function checkFailOptions(options: FailOptions): void {
@@ -114,11 +156,8 @@ export async function release(executor: Executor, lease: Lease, options: Release
 export function checkHeartbeat(jobs: readonly Lease[], leaseMs: number): Lease[] {
   const refuse = refuseArgument("heartbeat");
   checkInteger(leaseMs, bounds.leaseMs, "leaseMs", refuse);
-  if (!Array.isArray(jobs)) {
-    const fault = { path: "jobs", got: shown(jobs), accepted: "an array of jobs that claim returned" };
-    throw new InvalidArgumentError(`invalid call of heartbeat: ${faultText(fault)}.`, fault);
-  }
-  return jobs.map((job, index) => checkLease(job, `jobs[${index}]`, refuse));
+  const held = checkArray(jobs, "jobs", "an array of jobs that claim returned", refuse);
+  return held.map((job, index) => checkLease(job, `jobs[${index}]`, refuse));
 }
 
 export async function heartbeat(executor: Executor, leases: readonly Lease[], leaseMs: number): Promise<string[]> {

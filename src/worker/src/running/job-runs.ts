@@ -4,6 +4,7 @@ import { WorkerStoppingError } from "../errors";
 import type { Logger } from "../logger";
 import { Outage } from "../outage";
 import { retryDelay } from "../timing";
+import { Completions } from "./completions";
 import type { Handlers } from "./handlers";
 import type { HeldLease, LeaseKeeper } from "./lease-keeper";
 import { afterRefusal, type JobEnd, type Outcome, settle } from "./outcome";
@@ -40,12 +41,14 @@ interface Run extends JobRun {
 export class JobRuns {
   readonly #runs = new Map<Run, Promise<void>>();
   readonly #outage: Outage;
+  readonly #completions: Completions;
   readonly #unhandledTypes = new Set<string>();
   /** Aborted when the worker has stopped: moves that did not get through are given up, and the leases expire. */
   readonly #abandoning = new AbortController();
 
   constructor(private readonly parts: JobRunParts) {
     this.#outage = new Outage("completions", parts.logger);
+    this.#completions = new Completions(parts.queue);
   }
 
   /** Slots taken. */
@@ -124,12 +127,12 @@ export class JobRuns {
   }
 
   async #settle(job: ClaimedJob, first: Outcome): Promise<JobEnd> {
-    const { queue, logger } = this.parts;
+    const parts = { ...this.parts, completions: this.#completions };
     const { signal } = this.#abandoning;
     let outcome = first;
     for (let failures = 1; ; failures++) {
       try {
-        const end = await settle(queue, job, outcome, logger);
+        const end = await settle(parts, job, outcome);
         this.#outage.succeeded();
         return end;
       } catch (error) {

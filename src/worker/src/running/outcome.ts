@@ -1,5 +1,6 @@
 import { type ClaimedJob, InvalidJobError, LeaseLostError, type Queue } from "@workhorse/queue";
 import type { Logger } from "../logger";
+import type { Completions } from "./completions";
 
 /** What is to become of a job whose handler is done. */
 export type Outcome =
@@ -11,11 +12,15 @@ export type Outcome =
 export type JobEnd = "completed" | "retried" | "failed" | "released" | "leaseLost" | "abandoned";
 
 /** Moves the job, once. Rejects when the database could not be asked or refused. */
-export async function settle(queue: Queue, job: ClaimedJob, outcome: Outcome, logger: Logger): Promise<JobEnd> {
+export async function settle(
+  { queue, completions, logger }: { queue: Queue; completions: Completions; logger: Logger },
+  job: ClaimedJob,
+  outcome: Outcome,
+): Promise<JobEnd> {
   const fields = { job: job.id, type: job.type, queue: job.queue, attempt: job.attempt };
   switch (outcome.kind) {
     case "complete":
-      await queue.complete(job, outcome.result);
+      await completions.complete(job, outcome.result);
       return "completed";
     case "fail": {
       const { error } = outcome;
