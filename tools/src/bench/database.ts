@@ -4,7 +4,7 @@ import { startPostgres } from "../postgres";
 
 /** Runs something on a PostgreSQL of its own, with the schema installed and commits as durable as in production. */
 export async function withDatabase<T>(
-  work: (connect: () => Promise<Client>, version: string) => Promise<T>,
+  work: (connect: () => Promise<Client>, version: string, url: string) => Promise<T>,
 ): Promise<T> {
   const server = await startPostgres({ durable: true, settings: { shared_buffers: "512MB", max_wal_size: "4GB" } });
   const clients: Client[] = [];
@@ -16,7 +16,7 @@ export async function withDatabase<T>(
   };
   try {
     await installSchema(await connect());
-    return await work(connect, server.version);
+    return await work(connect, server.version, server.url);
   } finally {
     await Promise.allSettled(clients.map((client) => client.end()));
     await server.stop();

@@ -1,6 +1,7 @@
 import { claimSuite } from "./claim";
 import { enqueueSuite } from "./enqueue";
 import { headOfLineSuite } from "./head-of-line";
+import { peersSuite } from "./peers";
 import { providerStartSuite } from "./provider-start";
 import { statusesSuite } from "./statuses";
 import type { Suite } from "./suite";
@@ -11,6 +12,7 @@ const suites: readonly Suite[] = [
   headOfLineSuite,
   enqueueSuite,
   statusesSuite,
+  peersSuite,
   syncSuite,
   providerStartSuite,
 ];

@@ -7,8 +7,10 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** What one statement holds at most. */
-const largestBatch = 500;
+/** What one statement holds at most, so that slots become free, and are filled again, while others are on their way. */
+const largestBatch = 100;
+/** Statements under way at most. */
+const mostSending = 2;
 
 /**
  * Completes jobs, those that are done at the same time in one statement. While one is under way the next ones gather, so a
@@ -16,7 +18,7 @@ const largestBatch = 500;
  */
 export class Completions {
   #waiting: Waiting[] = [];
-  #sending = false;
+  #sending = 0;
 
   constructor(private readonly queue: Queue) {}
 
@@ -24,8 +26,8 @@ export class Completions {
   complete(job: ClaimedJob, result: unknown): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ job, result, resolve, reject });
-      if (this.#sending) return;
-      this.#sending = true;
+      if (this.#sending > 0) return;
+      this.#sending = 1;
       // Handlers that end in the same turn of the event loop go together.
       setImmediate(() => void this.#send());
     });
@@ -34,10 +36,14 @@ export class Completions {
   async #send(): Promise<void> {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, largestBatch);
+      if (this.#waiting.length > 0 && this.#sending < mostSending) {
+        this.#sending += 1;
+        void this.#send();
+      }
       if (batch.length === 1) await this.#one(batch[0]!);
       else await this.#many(batch);
     }
-    this.#sending = false;
+    this.#sending -= 1;
   }
 
   async #one({ job, result, resolve, reject }: Waiting): Promise<void> {
