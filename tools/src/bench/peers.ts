@@ -10,7 +10,7 @@ import type { Suite } from "./suite";
 const jobs = 5_000;
 /** Jobs that one statement enqueues, for each of them. */
 const chunk = 1_000;
-const concurrency = 200;
+const concurrency = 500;
 const connections = 12;
 const plenty = { limit: 1_000_000, intervalMs: 1, burst: 1_000_000 };
 

@@ -8,7 +8,7 @@ interface Waiting {
 }
 
 /** What one statement holds at most, so that slots become free, and are filled again, while others are on their way. */
-const largestBatch = 100;
+const largestBatch = 200;
 /** Statements under way at most. */
 const mostSending = 2;
 
