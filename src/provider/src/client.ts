@@ -1,10 +1,12 @@
 import type { Database } from "./connection/database";
 import { type ClientContext, DiagnosticError } from "./framework";
+import type { RunHistory } from "./policies/run-history";
 
 /** What resources and data sources work with. */
 export interface Client {
   /** Undefined while parts of the provider's configuration are not yet known: a plan then goes on without the database. */
   readonly database: Database | undefined;
+  readonly history: RunHistory;
 }
 
 /** The database, for work that cannot go on without. @throws DiagnosticError */

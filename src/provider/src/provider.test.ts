@@ -1,8 +1,11 @@
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "@jest/globals";
 import type { TerraformSandbox, TerraformWorkspace } from "@workhorse/tools";
 import { type TestDatabase, testDatabase } from "../../../test/support/database";
+import { eventually } from "../../../test/support/eventually";
 import { testTerraform } from "../../../test/support/terraform";
 import { HEAD, stateOf } from "../test/support";
 
@@ -119,7 +122,20 @@ describe("the provider with the real Terraform", () => {
     const { text, code } = await workspace.plan();
     expect(code).toBe(0);
     expect(text).toContain('The per_key rate of queue "mail" is above the queue\'s own');
-    expect(text).toContain('The per_key burst of queue "mail" is above the queue\'s own');
+    expect(text).toContain("per_key never holds a job back");
+  });
+
+  test("says which part of a limit per key still counts", async () => {
+    const perKey = async (limit: number, burst: number) => {
+      const rate = "rate = { limit = 60, interval_ms = 60000, burst = 10 }";
+      await write(
+        rates(`{ mail = { ${rate}, per_key = { limit = ${limit}, interval_ms = 60000, burst = ${burst} } } }`),
+      );
+      return (await workspace.plan()).text;
+    };
+    expect(await perKey(61, 9)).toContain("Only its burst (9, the queue's is 10) ever holds a job back");
+    expect(await perKey(60, 11)).toContain('The per_key burst of queue "mail" is above the queue\'s own');
+    expect(await perKey(60, 10)).not.toContain("above the queue's own");
   });
 
   test("a value that is only known during apply is planned, and checked then", async () => {
@@ -193,6 +209,10 @@ describe("the provider with the real Terraform", () => {
   test("says what is wrong with a connection, and where", async () => {
     const { hostname, port, pathname } = new URL(database.url);
     const where = `${hostname}:${port}${pathname}`;
+    const web = createServer((socket) => socket.on("error", () => {}).end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    web.listen(0, "127.0.0.1");
+    await once(web, "listening");
+    const webPort = (web.address() as AddressInfo).port;
     const attempts: [provider: string, env: Record<string, string | undefined>, texts: string[]][] = [
       ["", { WORKHORSE_DATABASE_URL: undefined }, ["No database is given", "WORKHORSE_DATABASE_URL"]],
       [
@@ -212,6 +232,16 @@ describe("the provider with the real Terraform", () => {
         [`Cannot connect to PostgreSQL at ${where}`, "does not speak TLS"],
       ],
       [`url = ${JSON.stringify(database.url.replace(pathname, "/missing"))}`, {}, ["does not exist"]],
+      [
+        `url = ${JSON.stringify(database.urlFor("postgres", ""))}`,
+        {},
+        [`at ${where}`, "wants a password", "none is given"],
+      ],
+      ...["prefer", "disable"].map((sslmode): (typeof attempts)[number] => [
+        `url = "postgres://u:hunter2@127.0.0.1:${webPort}/db?sslmode=${sslmode}"`,
+        {},
+        [`Cannot connect to PostgreSQL at 127.0.0.1:${webPort}/db`, "does not behave like a PostgreSQL server"],
+      ]),
     ];
     for (const [provider, env, texts] of attempts) {
       await write(`provider "workhorse" {\n ${provider}\n}\n${rates(MAIL)}`);
@@ -220,6 +250,7 @@ describe("the provider with the real Terraform", () => {
       for (const expected of texts) expect(text).toContain(expected);
       expect(text).not.toContain("hunter2");
     }
+    web.close();
   });
 
   test("shows no password: not in any output, nor in the log of TF_LOG=TRACE, nor in plan or state", async () => {
@@ -268,6 +299,31 @@ describe("the provider with the real Terraform", () => {
     expect(await stored()).toEqual([]);
     await holder.query("ROLLBACK");
     expect(await workspace.apply()).toMatchObject({ code: 0 });
+  });
+
+  test("a provider that is killed leaves no backend that waits for a lock", async () => {
+    await write(
+      `provider "workhorse" {\n lock_timeout_ms = 3600000\n statement_timeout_ms = 3600000\n}\n${rates(MAIL)}`,
+    );
+    const waiting = async () => {
+      const { rows } = await database.pool.query(
+        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+      );
+      return rows.length;
+    };
+    const holder = await database.connect();
+    await holder.query("BEGIN");
+    await holder.query("SELECT pg_advisory_xact_lock(hashtextextended('workhorse:rate-limit-policies', 0))");
+    const kill = new AbortController();
+    // The socket that a killed provider leaves is removed with the workspace.
+    const options = { signal: kill.signal, env: { TMPDIR: workspace.dir } };
+    const apply = workspace.run(["apply", "-input=false", "-auto-approve"], options);
+    await eventually("the apply to wait for the lock", async () => (await waiting()) === 1);
+    kill.abort(new Error("killed"));
+    await expect(apply).rejects.toThrow("killed");
+    await eventually("the backend to notice", async () => (await waiting()) === 0);
+    await holder.query("ROLLBACK");
+    expect(await stored()).toEqual([]);
   });
 
   test("a lock that is held too long ends with a clear error", async () => {

@@ -17,6 +17,7 @@ import {
   pathOf,
 } from "./framework";
 import { perDay, perHour, perMinute, perSecond } from "./functions/rates";
+import { RunHistory } from "./policies/run-history";
 import { concurrencyPolicies } from "./resources/concurrency-policies";
 import { rateLimitPolicies } from "./resources/rate-limit-policies";
 import { workhorseSchema } from "./resources/schema";
@@ -80,7 +81,7 @@ export function workhorseProvider(env: NodeJS.ProcessEnv): Provider<Client> {
     functions: [perSecond, perMinute, perHour, perDay],
 
     configure({ config, diagnostics, redact, log }) {
-      if (!isWhollyKnown(config)) return { database: undefined };
+      if (!isWhollyKnown(config)) return { database: undefined, history: new RunHistory() };
       const { settings, source, ignored } = resolve(config as KnownConfig, env);
       if (settings.password !== undefined) redact(settings.password);
       if (ignored.length > 0) {
@@ -90,7 +91,7 @@ export function workhorseProvider(env: NodeJS.ProcessEnv): Provider<Client> {
         );
       }
       logSettings(log, source, settings.host, settings.port, settings.sslmode);
-      return { database: new Database(settings) };
+      return { database: new Database(settings), history: new RunHistory() };
     },
 
     explain: explainError,

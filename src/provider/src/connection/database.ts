@@ -1,6 +1,6 @@
 import type { Executor } from "@workhorse/queue";
 import type { Pool, PoolClient, QueryConfig } from "pg";
-import { DatabaseProblem, toProblem, wantsOtherTls } from "./problems";
+import { DatabaseProblem, toConnectProblem, toProblem, wantsOtherTls } from "./problems";
 import type { ConnectionSettings } from "./settings";
 import { Slots } from "./slots";
 import { type TlsChoice, tlsChoices } from "./tls";
@@ -39,9 +39,11 @@ export class Database {
       // The server's own limits count; this one is for a server that has stopped answering.
       const query = (text: string, values: unknown[] = []) =>
         client.query(limited(statementMs + ANSWER_GRACE_MS, text, values));
+      // A provider that was killed leaves no backend waiting for a lock (not every system's server can tell).
       // One round trip; SET LOCAL by its function form, which also tells whom to cancel.
       const begin = `BEGIN ISOLATION LEVEL READ COMMITTED;
         SELECT set_config('statement_timeout', '${statementMs}', true), set_config('lock_timeout', '${lockMs}', true),
+          CASE WHEN version() LIKE '%linux%' THEN set_config('client_connection_check_interval', '1s', true) END,
           pg_backend_pid() AS pid`;
       const begun = (await client.query(limited(ANSWER_GRACE_MS, begin))) as unknown as { rows: { pid: number }[] }[];
       const pid = begun[1]!.rows[0]!.pid;
@@ -91,7 +93,9 @@ export class Database {
   }
 
   async #withPooledClient<T>(work: Work<T>): Promise<T> {
-    const client = await this.#connect();
+    const client = await this.#connect().catch((error: unknown) => {
+      throw toConnectProblem(error, this.settings);
+    });
     // A lost connection also rejects the query under way; without a listener the event would end the process.
     let unusable = false;
     const discard = () => {

@@ -45,6 +45,9 @@ const NETWORK: Readonly<Record<string, string>> = {
   EACCES: "the unix socket may not be used",
 };
 
+/** The driver's words for a connection that ended by itself. */
+const LOST = /Connection terminated unexpectedly|Client has encountered a connection error/;
+
 /** Turns whatever the driver or the SQL packages throw into a problem. What is none of theirs is returned as it is. */
 export function toProblem(error: unknown, settings: ConnectionSettings): unknown {
   // Not instanceof: an error of Node.js itself may come from another realm.
@@ -83,7 +86,10 @@ export function toProblem(error: unknown, settings: ConnectionSettings): unknown
     case "3D000":
       return unreachable("the database does not exist", `${said} Create it, or correct the provider's database.`);
     case "53300":
-      return unreachable("the server has no free connection", `${said} This provider takes at most 4.`);
+      return unreachable(
+        "the server has no free connection",
+        `${said} This provider takes at most 4, and one with terraform's -parallelism=1.`,
+      );
     case "57P03":
       return unreachable("the server is not ready", `${said} Try again in a while.`);
     case "57P01":
@@ -115,7 +121,11 @@ export function toProblem(error: unknown, settings: ConnectionSettings): unknown
         `${said} The limit is ${settings.timeouts.statementMs} ms (statement_timeout_ms). Nothing was changed; try again, or raise it.`,
       );
     case "25006":
-      return problem("refused", `The server at ${where} is read-only`, `${said} Connect to the primary server.`);
+      return problem(
+        "refused",
+        `The server at ${where} is read-only`,
+        `${said} Connect to the primary server; if it is that, default_transaction_read_only is on for this user or database.`,
+      );
   }
   if (isCertificateError(driver)) {
     return unreachable(
@@ -138,7 +148,7 @@ export function toProblem(error: unknown, settings: ConnectionSettings): unknown
       "Check the provider's host and port, and that the server runs and may be reached.",
     );
   }
-  if (/Connection terminated|Client has encountered a connection error/.test(driver.message)) {
+  if (LOST.test(driver.message)) {
     return problem(
       "unreachable",
       `The connection to PostgreSQL at ${where} was lost`,
@@ -148,6 +158,29 @@ export function toProblem(error: unknown, settings: ConnectionSettings): unknown
   if (/^[0-9A-Z]{5}$/.test(code))
     return problem("failed", `PostgreSQL at ${where} refused`, `${said} (SQLSTATE ${code})`);
   return error;
+}
+
+/** Like {@link toProblem}, for what goes wrong before there is a connection: then the driver often has no more than a text. */
+export function toConnectProblem(error: unknown, settings: ConnectionSettings): unknown {
+  if (!types.isNativeError(error)) return error;
+  const unreachable = (reason: string, advice: string) =>
+    new DatabaseProblem("unreachable", `Cannot connect to PostgreSQL at ${locate(settings)}`, `${reason} ${advice}`, {
+      cause: error,
+    });
+  if (/client password must be a/.test(error.message)) {
+    return unreachable(
+      `The server wants a password from user ${JSON.stringify(settings.username)}, and none is given.`,
+      "Give it in the connection URL, or as the provider's password or PGPASSWORD.",
+    );
+  }
+  const problem = toProblem(error, settings);
+  const told = problem instanceof DatabaseProblem && !LOST.test(error.message);
+  // The driver's own errors are plain ones; any other kind is not about the connection.
+  if (told || error.name !== "Error") return problem;
+  return unreachable(
+    `What answers there does not behave like a PostgreSQL server, or ended the connection at once: ${sentence(error.message)}`,
+    "Check the provider's host and port, and its sslmode.",
+  );
 }
 
 /** The server turned a connection away for lack of TLS, or because of it: another way may do. */

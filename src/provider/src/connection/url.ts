@@ -28,6 +28,11 @@ const PARAMETERS = ["host", "port", "dbname", "user", "password", "sslmode", "ss
  * @throws UrlError
  */
 export function parseUrl(url: string): ConnectionParts & { readonly ignored: readonly string[] } {
+  if (url !== url.trim()) {
+    throw new UrlError(
+      "It begins or ends with a blank or a line break. Leave that out; Terraform has trimspace() for it.",
+    );
+  }
   const match = SHAPE.exec(url);
   if (match === null) {
     throw new UrlError(
@@ -36,6 +41,13 @@ export function parseUrl(url: string): ConnectionParts & { readonly ignored: rea
     );
   }
   const [, userInfo, hostText = "", portText, path, query] = match;
+  // A "/" or "?" inside the password ends it early. What then stands for a host, database or parameter may be a secret.
+  if (path?.includes("@") || query?.includes("@")) {
+    throw new UrlError(
+      'An "@" stands behind the host. In the user and the password, write %2F for / and %3F for ?; in the database and the ' +
+        "parameters, write %40 for @.",
+    );
+  }
   if (hostText.includes(",")) throw new UrlError("It names more than one host; accepted is one.");
   const colon = userInfo?.indexOf(":") ?? -1;
   const user = colon < 0 ? userInfo : userInfo?.slice(0, colon);
@@ -71,8 +83,10 @@ export function parsePort(text: string | undefined): number | undefined {
 
 function decode(text: string, what: string): string {
   try {
-    return decodeURIComponent(text);
+    const decoded = decodeURIComponent(text);
+    if (!decoded.includes("\0")) return decoded;
   } catch {
     throw new UrlError(`In ${what} stands a "%" that begins no percent-encoded character; write %25 for a plain "%".`);
   }
+  throw new UrlError(`In ${what} stands a NUL character (%00), which PostgreSQL does not accept.`);
 }

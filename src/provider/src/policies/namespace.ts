@@ -44,20 +44,29 @@ export class PolicyStore {
    * Reads, decides and writes with nobody in between: the lock that every synchroniser of the kind takes is held from
    * before the reading to the end.
    */
-  change(
+  async change(
     signal: AbortSignal,
     wanted: Wanted,
-    decide: (snapshot: Snapshot, sync: Sync) => Promise<void>,
+    decide: (snapshot: Snapshot, sync: Sync) => Promise<Undo>,
   ): Promise<void> {
-    return this.database.transaction(signal, async (executor) => {
-      const queue = new Queue(executor);
-      await this.kind.lock(queue, executor);
-      await decide(await readSnapshot(executor, this.kind, wanted), (namespace, policies, prune) =>
-        this.kind.sync(queue, namespace, policies, prune),
-      );
-    });
+    let undo: Undo | undefined;
+    try {
+      await this.database.transaction(signal, async (executor) => {
+        const queue = new Queue(executor);
+        await this.kind.lock(queue, executor);
+        undo = await decide(await readSnapshot(executor, this.kind, wanted), (namespace, policies, prune) =>
+          this.kind.sync(queue, namespace, policies, prune),
+        );
+      });
+    } catch (error) {
+      undo?.();
+      throw error;
+    }
   }
 }
+
+/** Takes back what was noted of a change whose transaction then failed. */
+type Undo = () => void;
 
 export type Sync = (namespace: string, policies: Policies, prune: boolean) => Promise<void>;
 

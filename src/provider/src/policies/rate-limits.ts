@@ -56,23 +56,31 @@ export const rateLimits: PolicyKind = {
   warn(policy, queue, path, diagnostics) {
     const { rate, per_key: perKey } = policy as Policy;
     if (!isKnown(rate) || !isKnown(perKey) || perKey === null) return;
-    const of = (step: string) => attributeStep(attributeStep(path, "per_key"), step);
-    if (isKnown(rate.limit) && isKnown(rate.interval_ms) && isKnown(perKey.limit) && isKnown(perKey.interval_ms)) {
+    const at = attributeStep(path, "per_key");
+    const name = JSON.stringify(queue);
+    const { limit, interval_ms: interval, burst } = perKey;
+    if (!isKnown(rate.burst) || !isKnown(burst)) return;
+    if (isKnown(rate.limit) && isKnown(rate.interval_ms) && isKnown(limit) && isKnown(interval)) {
       // Compared as rates, without dividing.
-      if (perKey.limit * rate.interval_ms > rate.limit * perKey.interval_ms) {
+      if (limit * rate.interval_ms > rate.limit * interval) {
         diagnostics.warning(
-          `The per_key rate of queue ${JSON.stringify(queue)} is above the queue's own`,
-          `per_key allows ${perKey.limit} starts per ${perKey.interval_ms} ms, rate only ${rate.limit} per ` +
-            `${rate.interval_ms} ms. The queue's rate comes first, so the limit per key never takes effect.`,
-          of("limit"),
+          `The per_key rate of queue ${name} is above the queue's own`,
+          `per_key allows ${limit} starts per ${interval} ms, rate only ${rate.limit} per ${rate.interval_ms} ms. ` +
+            (burst >= rate.burst
+              ? `As its burst (${burst}) is not below the queue's (${rate.burst}) either, per_key never holds a job back. `
+              : `Only its burst (${burst}, the queue's is ${rate.burst}) ever holds a job back. `) +
+            "Lower per_key, or leave it out.",
+          at,
         );
+        return;
       }
     }
-    if (isKnown(rate.burst) && isKnown(perKey.burst) && perKey.burst > rate.burst) {
+    if (burst > rate.burst) {
       diagnostics.warning(
-        `The per_key burst of queue ${JSON.stringify(queue)} is above the queue's own`,
-        `per_key saves up ${perKey.burst} starts, rate only ${rate.burst}. No key can ever use more than the queue's burst.`,
-        of("burst"),
+        `The per_key burst of queue ${name} is above the queue's own`,
+        `per_key saves up ${burst} starts, rate only ${rate.burst}: no key can ever use more than the queue's burst. ` +
+          `Lower the burst of per_key to ${rate.burst} or less.`,
+        at,
       );
     }
   },

@@ -71,10 +71,14 @@ export async function write(
   await sync(planned.namespace, without(new Map([...snapshot.owned, ...planned.policies]), gone), true);
 }
 
-/** Writes a destroy: removes exactly the state's queues. */
-export async function remove(prior: PolicySet, snapshot: Snapshot, sync: Sync): Promise<void> {
-  const gone = [...prior.policies.keys()].filter((queue) => snapshot.owned.has(queue));
-  if (gone.length > 0) await sync(prior.namespace, without(snapshot.owned, gone), true);
+/** Writes a destroy: removes exactly these queues. */
+export async function remove(
+  namespace: string,
+  queues: readonly string[],
+  snapshot: Snapshot,
+  sync: Sync,
+): Promise<void> {
+  if (queues.length > 0) await sync(namespace, without(snapshot.owned, queues), true);
 }
 
 function without(policies: Policies, queues: readonly string[]): Policies {

@@ -31,10 +31,12 @@ describe("applying a set", () => {
     await database.pool.query("SELECT workhorse.real_sync(n, '[]') FROM unnest(ARRAY['team', 'other', 'old']) AS n");
     await database.pool.query("TRUNCATE public.calls");
     client = new HandlerClient(workhorseProvider({}));
-    await client.configure({ url: database.url });
+    await newRun();
   });
   afterEach(() => client.handler.close?.());
 
+  /** Terraform configures the provider once in a run. */
+  const newRun = () => client.configure({ url: database.url });
   const set = () => client.resource("workhorse_rate_limit_policies");
   const sync = (
     namespace: string,
@@ -64,6 +66,7 @@ describe("applying a set", () => {
     const { state, diagnostics } = await set().apply(await set().plan(config(...args)));
     expect(diagnostics).toEqual([]);
     await database.pool.query("TRUNCATE public.calls");
+    await newRun();
     return state!;
   };
 
@@ -71,12 +74,15 @@ describe("applying a set", () => {
     await sync("team", { stays: 1 });
     const first = await set().apply(await set().plan(config("team", { mail: 5, sms: 6 }, false)));
     expect(await calls()).toEqual(["team"]);
+    await newRun();
     const update = await set().apply(await set().plan(config("team", { mail: 7 }, false), first.state));
     expect(await calls()).toEqual(["team", "team"]);
     expect(await stored()).toEqual(["team/mail=7", "team/stays=1"]);
+    await newRun();
     const moved = await set().apply(await set().plan(config("other", { mail: 7 }, false), update.state));
     expect(await calls()).toEqual(["team", "team", "team", "other"]);
     expect(await stored()).toEqual(["other/mail=7", "team/stays=1"]);
+    await newRun();
     expect((await set().apply(await set().plan(null, moved.state))).state).toBeNull();
     expect(await calls()).toEqual(["team", "team", "team", "other", "other"]);
     expect(await stored()).toEqual(["team/stays=1"]);
@@ -165,6 +171,7 @@ describe("applying a set", () => {
     const applied = await Promise.all(plans.map((plan) => set().apply(plan)));
     expect(applied.flatMap(({ diagnostics }) => diagnostics)).toEqual([]);
     expect(await count()).toBeLessThanOrEqual(4);
+    await newRun();
     await Promise.all(
       applied.map(({ state }, i) =>
         set()

@@ -229,7 +229,9 @@ describe.each(kinds)("$type with the real Terraform", (kind) => {
     await noChange();
     await set("team", { mail: 5 });
     expect((await workspace.planJson()).resource_changes?.[0]?.change.after).toMatchObject({ pruned: ["other"] });
-    await applied();
+    const on = await applied();
+    expect(on.text).toContain(`Changing this removes ${kind.name} policies of namespace "team"`);
+    expect(on.text).toContain('removed: "other"');
     expect(await stored()).toEqual(["team/mail=5"]);
   });
 

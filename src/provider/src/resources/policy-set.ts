@@ -102,11 +102,18 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
     );
   }
 
-  function refuseStale(prior: PolicySet, planned: PolicySet, snapshot: Snapshot): void {
+  function refuseStale(
+    { client }: ClientContext<Client>,
+    prior: PolicySet,
+    planned: PolicySet,
+    snapshot: Snapshot,
+  ): void {
     const found: Policies = prior.prune
       ? snapshot.before
       : new Map([...snapshot.before].filter(([queue]) => prior.policies.has(queue)));
-    const changed = differences(kind, prior.policies, found);
+    const changed = differences(kind, prior.policies, found).filter(
+      ([queue]) => found.has(queue) || !client.history.hasRemoved(kind, queue),
+    );
     if (changed.length === 0) return;
     // Someone has already made it what it shall be; a run that was cut off may have.
     if (prior.namespace === planned.namespace && differences(kind, planned.policies, found).length === 0) return;
@@ -175,7 +182,11 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
         queues: [...policies.keys()],
       });
       refuseConflicts(conflicts(prior, namespace, snapshot), namespace);
-      const pruned = removals(prior, { namespace, policies, prune }, snapshot);
+      const pruned = withEarlier(
+        context,
+        { namespace, policies, prune },
+        removals(prior, { namespace, policies, prune }, snapshot),
+      );
       warnOfPlan(context, prior, { namespace, policies, prune }, pruned);
       return { ...result, pruned };
     },
@@ -193,12 +204,16 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
     },
 
     async delete(context) {
-      const { prior, signal, diagnostics } = context;
+      const { client, prior, signal, diagnostics } = context;
       const database = requireDatabase(context);
       try {
-        await store(database).change(signal, { namespace: prior.namespace, queues: [] }, (snapshot, sync) =>
-          remove(prior, snapshot, sync),
-        );
+        await store(database).change(signal, { namespace: prior.namespace, queues: [] }, async (snapshot, sync) => {
+          const owned = [...prior.policies.keys()].filter((queue) => snapshot.owned.has(queue));
+          const gone = owned.filter((queue) => !client.history.hasWritten(kind, queue));
+          warnOfKept(context, prior.namespace, owned, gone);
+          await remove(prior.namespace, gone, snapshot, sync);
+          return client.history.record(kind, prior.namespace, [], gone);
+        });
       } catch (error) {
         // What is not installed holds no policies.
         if (!(error instanceof DatabaseProblem) || error.kind !== "schema-missing") throw error;
@@ -231,11 +246,12 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
     plannedRemovals: readonly string[] | null | Unknown,
   ): Promise<void> {
     const { namespace, policies } = planned;
+    const { history } = context.client;
     const movedFrom = prior === null || prior.namespace === namespace ? undefined : prior.namespace;
     const wanted = { namespace, movedFrom, queues: [...policies.keys()] };
     return store(requireDatabase(context)).change(context.signal, wanted, async (snapshot, sync) => {
       refuseConflicts(conflicts(prior, namespace, snapshot), namespace);
-      if (prior !== null) refuseStale(prior, planned, snapshot);
+      if (prior !== null) refuseStale(context, prior, planned, snapshot);
       const removed = removals(prior, planned, snapshot);
       const shown = new Set(knownNames(plannedRemovals));
       const unseen = removed.filter((queue) => !shown.has(queue));
@@ -246,8 +262,51 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
             `plan. Nothing was changed. Plan again and look at what it shows.`,
         );
       }
-      await write(prior, planned, removed, snapshot, sync);
+      const gone = removed.filter((queue) => !history.hasWritten(kind, queue));
+      if (planned.prune) refuseRivals(namespace, removed, gone);
+      else warnOfKept(context, prior?.namespace ?? namespace, removed, gone);
+      await write(prior, planned, gone, snapshot, sync);
+      return history.record(kind, prior?.namespace ?? namespace, policies.keys(), gone);
     });
+  }
+
+  /**
+   * What an earlier step of this run has already removed is still what the plan showed: a replacement destroys before it
+   * creates, and Terraform wants the plan that it makes in between to be the same.
+   */
+  function withEarlier(
+    { client }: ClientContext<Client>,
+    planned: PolicySet<{ has(queue: string): boolean }>,
+    pruned: readonly string[],
+  ): string[] {
+    const earlier = planned.prune ? client.history.removedFrom(kind, planned.namespace) : [];
+    const all = new Set([...pruned, ...earlier.filter((queue) => !planned.policies.has(queue))]);
+    return [...all].sort(compareBytes);
+  }
+
+  function refuseRivals(namespace: string, removed: readonly string[], gone: readonly string[]): void {
+    if (removed.length === gone.length) return;
+    const rivals = removed.filter((queue) => !gone.includes(queue));
+    throw DiagnosticError.of(
+      `Two resources of this run claim namespace ${JSON.stringify(namespace)}`,
+      `This one removes the ${kind.name} policies of ${nameList(rivals)}, which another has just written. This one has changed ` +
+        `nothing. Put all policies of the namespace into one resource, or set prune = false in each of them.`,
+    );
+  }
+
+  function warnOfKept(
+    { diagnostics }: Context,
+    namespace: string,
+    removed: readonly string[],
+    gone: readonly string[],
+  ): void {
+    if (removed.length === gone.length) return;
+    const kept = removed.filter((queue) => !gone.includes(queue));
+    diagnostics.warning(
+      `Policies of namespace ${JSON.stringify(namespace)} were kept`,
+      `This run has just written the ${kind.name} policies of ${nameList(kept)} for another resource, or for the replacement of ` +
+        `this one: they stay. Where a resource was only renamed, a moved block spares removing and making anew.`,
+    );
   }
 
   function warnOfPlan(
@@ -257,11 +316,13 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
     pruned: readonly string[],
   ): void {
     const name = JSON.stringify(planned.namespace);
-    if (prior === null && pruned.length > 0) {
+    // The diff of policies shows what leaves the state; what was never in it stands in pruned alone.
+    const others = pruned.filter((queue) => !prior?.policies.has(queue));
+    if (others.length > 0) {
       diagnostics.warning(
-        `Creating this removes ${kind.name} policies of namespace ${name}`,
+        `${prior === null ? "Creating" : "Changing"} this removes ${kind.name} policies of namespace ${name}`,
         `The namespace already has policies that are not in this configuration. With prune = true they are removed: ` +
-          `${nameList(pruned)}. To keep them, add them to policies, import the namespace first, or set prune = false.`,
+          `${nameList(others)}. To keep them, add them to policies, ${prior === null ? "import the namespace first, " : ""}or set prune = false.`,
       );
     }
     if (planned.prune && planned.policies.size === 0) {
