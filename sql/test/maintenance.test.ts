@@ -267,3 +267,30 @@ describe("sweep_v1", () => {
     });
   });
 });
+
+describe("rebuild_lanes_v1", () => {
+  const limits = {
+    rate: { limit: 100, intervalMs: 1, burst: 100 },
+    perKey: { limit: 1, intervalMs: DAY_MS, burst: 2 },
+  };
+  const startedKeys = async () => (await claim(client, queue, { most: 10 })).jobs.map((job) => job.concurrency_key);
+
+  test.each([
+    ["heads were moved", "head = head + 1000000"],
+    ["lanes were made to wait", "opens_us = 9000000000000000000, waits_for = 'tokens'"],
+    ["lanes were made idle", "head = NULL, opens_us = NULL, waits_for = NULL"],
+  ])("after %s: finds the jobs again, and gives no bucket anything", async (_, damage) => {
+    await syncRateLimits(client, queue, [{ queue, ...limits }]);
+    await enqueue(client, { queue, concurrencyKey: "spent" }, { queue, concurrencyKey: "spent" });
+    expect(await startedKeys()).toEqual(["spent", "spent"]);
+    await enqueue(client, ...["spent", "a", "b", "a"].map((concurrencyKey) => ({ queue, concurrencyKey })));
+    expect((await claim(client, queue)).jobs).toMatchObject([{ concurrency_key: "a" }]);
+    await client.query(`UPDATE workhorse.lane SET ${damage} WHERE queue_name = $1`, [queue]);
+    expect(await startedKeys()).toEqual([]);
+    await listener.taken();
+    await client.query("SELECT workhorse.rebuild_lanes_v1($1)", [queue]);
+    expect(await listener.taken()).toEqual([queue]);
+    expect(await startedKeys()).toEqual(["b", "a"]);
+    expect(await startedKeys()).toEqual([]);
+  });
+});

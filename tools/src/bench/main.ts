@@ -1,5 +1,6 @@
 import { claimSuite } from "./claim";
 import { enqueueSuite } from "./enqueue";
+import { hammerSuite } from "./hammer";
 import { headOfLineSuite } from "./head-of-line";
 import { peersSuite } from "./peers";
 import { providerStartSuite } from "./provider-start";
@@ -10,6 +11,7 @@ import { syncSuite } from "./sync";
 const suites: readonly Suite[] = [
   claimSuite,
   headOfLineSuite,
+  hammerSuite,
   enqueueSuite,
   statusesSuite,
   peersSuite,

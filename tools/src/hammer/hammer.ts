@@ -29,7 +29,7 @@ export interface HammerReport extends Verdict {
   readonly version: string;
   /** How often each kind of trouble was made. */
   readonly troubles: Readonly<Record<"workers killed" | "connections cut" | "servers crashed", number>>;
-  /** From the first start to the end of the hammering, without the outage, in microseconds. */
+  /** From the first start to the last, without the outage, in microseconds. */
   readonly lastedUs: bigint;
 }
 
@@ -57,7 +57,7 @@ class Run {
   readonly #pool: Pool;
   readonly #queue: Queue;
   #hammering = true;
-  #outageUs = 0n;
+  #crashedUs: bigint | undefined;
 
   constructor(
     private readonly server: PostgresServer,
@@ -82,9 +82,7 @@ class Run {
     await this.#topUp();
     await this.#startAll();
     const background = Promise.all([this.#keep(() => this.#topUp(), 50), this.#keep(() => this.#recover(), 200)]);
-    const beganUs = await this.#nowUs();
     await this.#chaos(seconds * 1_000);
-    const lastedUs = (await this.#nowUs()) - beganUs - this.#outageUs;
     this.#hammering = false;
     await background;
     await this.#killAll();
@@ -95,7 +93,13 @@ class Run {
     await this.#startAll();
     await this.#drain();
     const faults = [...verdict.faults, ...(await lostAndDoubled(this.#pool))];
-    return { ...verdict, faults, version: this.server.version, troubles: this.#troubles, lastedUs };
+    return {
+      ...verdict,
+      faults,
+      version: this.server.version,
+      troubles: this.#troubles,
+      lastedUs: this.#lasted(verdict),
+    };
   }
 
   async end(): Promise<void> {
@@ -148,11 +152,10 @@ class Run {
   }
 
   async #crash(): Promise<void> {
-    const began = process.hrtime.bigint();
+    this.#crashedUs = await this.#nowUs();
     await this.server.kill();
     await this.server.restart();
     this.#troubles["servers crashed"] += 1;
-    this.#outageUs += (process.hrtime.bigint() - began) / 1_000n;
   }
 
   /** Enqueues, also in transactions that are rolled back, whenever little is left. */
@@ -162,7 +165,9 @@ class Run {
       [queueName, wantedReady],
     );
     if (rows[0]!.ready >= wantedReady) return;
+    const { keys, keyless } = this.options.scenario;
     const connection = await this.#pool.connect();
+    connection.on("error", () => {}); // likewise; the pool listens to idle ones only
     try {
       for (const end of ["ROLLBACK", "COMMIT"]) {
         await connection.query("BEGIN");
@@ -170,7 +175,7 @@ class Run {
           Array.from({ length: wantedReady }, (_, n) => ({
             type: "hammered",
             queue: queueName,
-            concurrencyKey: n % 5 === 0 ? null : `key ${n % this.options.scenario.keys}`,
+            concurrencyKey: keyless && n % 5 === 0 ? null : `key ${n % keys}`,
             priority: n % 7 === 0 ? 1 : 0,
             maxAttempts: 1_000_000,
           })),
@@ -206,6 +211,14 @@ class Run {
       if (performance.now() > until) return; // what is left is a fault that the judgement finds
       await delay(50);
     }
+  }
+
+  /** The outage is over when the first job starts again. */
+  #lasted({ startsUs }: Verdict): bigint {
+    const all = startsUs.get("")!;
+    const again = all.findIndex((us) => this.#crashedUs !== undefined && us > this.#crashedUs);
+    const outage = again > 0 ? all[again]! - all[again - 1]! : 0n;
+    return all.at(-1)! - all[0]! - outage;
   }
 
   async #nowUs(): Promise<bigint> {

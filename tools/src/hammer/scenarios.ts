@@ -5,8 +5,10 @@ export interface Scenario {
   readonly name: string;
   readonly rate?: Omit<RateLimitPolicyDefinition, "queue">;
   readonly caps?: Omit<ConcurrencyPolicyDefinition, "queue">;
-  /** How many keys the jobs have; each fifth job has none. */
+  /** How many keys the jobs have. */
   readonly keys: number;
+  /** Whether each fifth job has none. Without a limit of the queue's own, they would take all that the workers can do. */
+  readonly keyless: boolean;
   /** How long a job is held at most, in milliseconds. */
   readonly holdMs: number;
 }
@@ -19,6 +21,7 @@ export const scenarios: readonly Scenario[] = [
     name: "queue bucket",
     rate: { rate: { limit: 300, intervalMs: aSecond, burst: 20 } },
     keys: 5,
+    keyless: true,
     holdMs: 3,
   },
   {
@@ -28,10 +31,11 @@ export const scenarios: readonly Scenario[] = [
       perKey: { limit: 20, intervalMs: aSecond, burst: 2 },
     },
     keys: 12,
+    keyless: false,
     holdMs: 3,
   },
-  { name: "maxActive", caps: { maxActive: 7 }, keys: 3, holdMs: 8 },
-  { name: "maxActivePerKey", caps: { maxActive: 1_000, maxActivePerKey: 2 }, keys: 6, holdMs: 8 },
+  { name: "maxActive", caps: { maxActive: 7 }, keys: 3, keyless: true, holdMs: 8 },
+  { name: "maxActivePerKey", caps: { maxActive: 1_000, maxActivePerKey: 2 }, keys: 6, keyless: true, holdMs: 8 },
   {
     name: "all together",
     rate: {
@@ -40,6 +44,7 @@ export const scenarios: readonly Scenario[] = [
     },
     caps: { maxActive: 6, maxActivePerKey: 2 },
     keys: 8,
+    keyless: true,
     holdMs: 5,
   },
 ];

@@ -1,7 +1,7 @@
 // One process of the hammer: claims as fast as it may, ends what it claimed in every way there is, and is killed at any time.
 import { setTimeout as delay } from "node:timers/promises";
 import { type ClaimedJob, Queue } from "@workhorse/queue";
-import { Client } from "pg";
+import { Pool } from "pg";
 
 const leaseMs = 1_500;
 /** The longest time between two claims, so that neither a notification nor a look at the clock is needed. */
@@ -15,10 +15,12 @@ async function work(queue: Queue): Promise<void> {
   for (;;) {
     const maxJobs = 1 + Math.floor(Math.random() * 6);
     const { jobs, waitMs } = await queue.claim({ queue: queueName, workerId, maxJobs, leaseMs });
-    for (const job of jobs) {
-      await delay(Math.random() * Number(holdMs));
-      await end(queue, job);
-    }
+    await Promise.all(
+      jobs.map(async (job) => {
+        await delay(Math.random() * Number(holdMs));
+        await end(queue, job);
+      }),
+    );
     if (jobs.length < maxJobs) await delay(Math.min(waitMs ?? mostWaitMs, mostWaitMs));
   }
 }
@@ -41,18 +43,18 @@ async function end(queue: Queue, job: ClaimedJob): Promise<void> {
 
 async function main(): Promise<void> {
   for (;;) {
-    const client = new Client({ connectionString: url, application_name: "hammer" });
-    client.on("error", () => {}); // what fails next tells
+    const pool = new Pool({ connectionString: url, application_name: "hammer", max: 3 });
+    pool.on("error", () => {}); // what fails next tells
     try {
-      await client.connect();
+      await pool.query("SELECT 1");
       process.send?.("ready");
-      await work(new Queue(client));
+      await work(new Queue(pool));
     } catch (error) {
       const { code } = error as { code?: string };
-      const expected = code === undefined || /^(57P0[123]|08|E[A-Z]+)/.test(code);
+      const expected = code === undefined || /^(57P0[1-5]|08|E[A-Z]+)/.test(code);
       if (!expected) console.error(error);
     }
-    await client.end().catch(() => {});
+    await pool.end();
     await delay(20);
   }
 }

@@ -1,0 +1,12 @@
+-- Lets the next claims of a queue look at its jobs afresh instead of following them from where they left off, 1,000 keys at a
+-- time: for use after rows were changed by hand. Lanes are derived from the jobs and the buckets; buckets themselves are not
+-- derived from anything and stay as they are. After a copy into another cluster this happens by itself.
+CREATE OR REPLACE FUNCTION workhorse.rebuild_lanes_v1(p_queue text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(workhorse.admission_lock_id(p_queue));
+  UPDATE workhorse.queue_admission SET seen = NULL WHERE queue_name = p_queue;
+  PERFORM pg_notify('workhorse_jobs', p_queue);
+END $$;
