@@ -1,78 +1,117 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, test } from "@jest/globals";
-import ts from "typescript";
+import { fences, readmes, readReadme } from "./support/markdown";
 import { REPOSITORY } from "./support/repository";
+import { testTerraform } from "./support/terraform";
 
-const read = (path: string): string => readFileSync(join(REPOSITORY, path), "utf8");
-const scripts = (JSON.parse(read("package.json")) as { scripts: Record<string, string> }).scripts;
+const READMES = readmes();
 
-/** The README of the repository and those of its folders. */
-const READMES = ["README.md", "sql/README.md", "tools/README.md"].concat(
-  readdirSync(join(REPOSITORY, "src")).map((name) => `src/${name}/README.md`),
-);
+const manifest = (folder: string): { name: string; scripts?: Record<string, string> } =>
+  JSON.parse(readReadme(join(folder, "package.json")));
 
-/** The contents of a file's code blocks in a language. */
-const blocks = (path: string, language: string): string[] =>
-  [...read(path).matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter(([, of]) => of === language).map(([, , text]) => text!);
+test("each package has a README, and so have its tools", () => {
+  expect(READMES).toEqual(
+    expect.arrayContaining([
+      "README.md",
+      "sql/README.md",
+      "src/provider/README.md",
+      "src/queue/README.md",
+      "src/worker/README.md",
+      "tools/README.md",
+    ]),
+  );
+});
 
-describe.each(READMES)("%s", (path) => {
-  test("its links lead somewhere in the repository", () => {
-    const targets = [...read(path).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
-    const local = targets.filter((target) => !/^https?:/.test(target));
-    expect(local.filter((target) => !existsSync(join(REPOSITORY, dirname(path), target)))).toEqual([]);
+describe.each(READMES)("%s", (file) => {
+  const text = readReadme(file);
+
+  test("links to what exists", () => {
+    const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
+    const relative = links.filter((target) => !/^https:\/\//.test(target));
+    const broken = relative.filter((target) => !existsSync(join(REPOSITORY, dirname(file), target.replace(/#.*/, ""))));
+    expect(broken).toEqual([]);
+    const headings = new Set([...text.matchAll(/^#+ (.+)$/gm)].map(([, title]) => slug(title!)));
+    expect(relative.filter((target) => target.startsWith("#") && !headings.has(target.slice(1)))).toEqual([]);
   });
 
-  test("the npm commands that it names exist", () => {
-    const commands = [...read(path).matchAll(/npm (?:run )?([a-z:]+)(?: -- | -w |`|$)/gm)].map(([, name]) => name!);
-    const known = [...Object.keys(scripts), "ci", "install", "pack", "generate"];
-    expect(commands.filter((name) => !known.includes(name))).toEqual([]);
-  });
-
-  test("its TypeScript compiles against the packages", () => {
-    const files = new Map(
-      blocks(path, "ts").map((text, n) => [join(REPOSITORY, "test", `${path.replaceAll("/", "-")}-${n}.mts`), text]),
+  test("names commands that exist", () => {
+    const root = manifest("").scripts!;
+    const commands = [...text.matchAll(/\bnpm (?:run )?([a-z][a-z:]*)(?: -w ([\w@/-]+))?/g)].filter(
+      ([whole, name]) => whole.startsWith("npm run ") || name === "start" || name === "test",
     );
-    expect(problems(files)).toEqual([]);
+    const unknown = commands.filter(([, name, workspace]) => {
+      const scripts = workspace === undefined ? root : manifest(dirname(file)).scripts;
+      return scripts?.[name!] === undefined || (workspace !== undefined && manifest(dirname(file)).name !== workspace);
+    });
+    expect(unknown.map(([whole]) => whole)).toEqual([]);
   });
 });
 
-test("the README's policies are those of examples/quickstart, which npm start applies", () => {
-  const [policies] = blocks("README.md", "hcl");
-  expect(policies).toContain("workhorse_rate_limit_policies");
-  expect(read("examples/quickstart/main.tf")).toContain(policies);
-});
-
-test("the README quotes npm start as it prints", () => {
-  const [quoted] = blocks("README.md", "text");
-  // test/start.test.ts holds the real output to the same.
-  for (const line of ["Enqueueing 560 jobs of 121 customers, those of acme in front ... ", "limit       = 60 -> 600"]) {
-    expect(quoted).toContain(line);
+test("the TypeScript of the READMEs is right by the built packages, under strict", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "workhorse-test-"));
+  try {
+    await symlink(join(REPOSITORY, "node_modules"), join(folder, "node_modules"));
+    const files: string[] = [];
+    for (const readme of READMES) {
+      for (const [index, code] of fences(readReadme(readme), "ts").entries()) {
+        const file = join(folder, `${readme.replaceAll("/", "-")}-${index + 1}.mts`);
+        await writeFile(file, code);
+        files.push(file);
+      }
+    }
+    expect(files.length).toBeGreaterThanOrEqual(6);
+    const options = {
+      ...{ target: "es2022", module: "node16", strict: true, noEmit: true, skipLibCheck: true, types: ["node"] },
+      typeRoots: [join(REPOSITORY, "node_modules/@types")],
+    };
+    await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: options, files }));
+    const tsc = join(REPOSITORY, "node_modules/typescript/bin/tsc");
+    // In a process of its own: with the compiler's memory, Jest's worker would take too long to exit.
+    const child = promisify(execFile)(process.execPath, [tsc, "-p", folder, "--listFiles"], { maxBuffer: 1e8 });
+    const { stdout } = await child.catch((error: { stdout: string }) => error);
+    const lines = stdout.split("\n");
+    expect(lines.filter((line) => /error TS/.test(line))).toEqual([]);
+    // By what the build left, as users see it, and not by the sources.
+    const ours = lines.filter((line) => line.startsWith(REPOSITORY) && !line.includes("/node_modules/"));
+    expect(ours).toEqual(expect.arrayContaining([join(REPOSITORY, "src/worker/dist/index.d.ts")]));
+    expect(ours.filter((line) => !line.endsWith(".d.ts"))).toEqual([]);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
-  expect(quoted!.match(/^ok {2}/gm)).toHaveLength(7);
 });
 
-/** What the compiler says of these modules, by the compiler options of the repository. */
-function problems(files: ReadonlyMap<string, string>): string[] {
-  const options: ts.CompilerOptions = {
-    strict: true,
-    noEmit: true,
-    target: ts.ScriptTarget.ES2022,
-    module: ts.ModuleKind.NodeNext,
-    moduleResolution: ts.ModuleResolutionKind.NodeNext,
-    skipLibCheck: true,
-    types: ["node"],
-  };
-  const host = ts.createCompilerHost(options);
-  const { getSourceFile, fileExists, readFile } = host;
-  host.fileExists = (name) => files.has(name) || fileExists(name);
-  host.readFile = (name) => files.get(name) ?? readFile(name);
-  host.getSourceFile = (name, version) => {
-    const text = files.get(name);
-    return text === undefined ? getSourceFile(name, version) : ts.createSourceFile(name, text, version);
-  };
-  const program = ts.createProgram([...files.keys()], options, host);
-  return ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
-    return `${file?.fileName.slice(REPOSITORY.length + 1)}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`;
+describe("the HCL", () => {
+  const hasResource = (code: string) => /^resource /m.test(code);
+
+  test("of the README is a part of examples/quickstart", () => {
+    const shown = fences(readReadme("README.md"), "hcl").filter(hasResource);
+    expect(shown).toHaveLength(1);
+    expect(readReadme("examples/quickstart/main.tf")).toContain(shown[0]);
   });
+
+  test("of the provider's README is valid", async () => {
+    const shown = fences(readReadme("src/provider/README.md"), "hcl").filter(hasResource);
+    expect(shown).toHaveLength(1);
+    const terraform = await testTerraform();
+    try {
+      const workspace = await terraform.workspace({ "main.tf": shown[0]! });
+      await workspace.init();
+      expect(await workspace.validate()).toMatchObject({ ok: true, text: "Success! The configuration is valid." });
+    } finally {
+      await terraform.dispose();
+    }
+  });
+});
+
+/** As GitHub makes anchors of headings. */
+function slug(title: string): string {
+  return title
+    .toLowerCase()
+    .replace(/[^\w\s-]/g, "")
+    .replaceAll(" ", "-");
 }

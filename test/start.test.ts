@@ -8,6 +8,7 @@ import { promisify, stripVTControlCharacters } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
 import { isRunning } from "@workhorse/tools";
 import { eventually } from "./support/eventually";
+import { fences, readReadme, shape } from "./support/markdown";
 import { REPOSITORY } from "./support/repository";
 
 const PROGRAM = join(REPOSITORY, "tools/dist/start/main.js");
@@ -67,6 +68,9 @@ describe("npm start", () => {
         at = found + step.length;
       }
       expect(run.text.match(/^ok {2}.*$/gm)).toHaveLength(7);
+      const shapes = new Set(run.text.split("\n").map(shape));
+      const quoted = fences(readReadme("README.md"), "text")[0]!.split("\n");
+      expect(quoted.filter((line) => !shapes.has(shape(line)))).toEqual([]);
       expect(run.text).not.toMatch(/NOT OK|postgres:\/\//);
       expect(run.text).toBe(stripVTControlCharacters(run.text));
       await expectNothingLeft(processes, folder);

@@ -29,8 +29,8 @@ export interface HammerReport extends Verdict {
   readonly version: string;
   /** How often each kind of trouble was made. */
   readonly troubles: Readonly<Record<"workers killed" | "connections cut" | "servers crashed", number>>;
-  /** From the first start to the last, without the outage, in microseconds. */
-  readonly lastedUs: bigint;
+  /** The times, in microseconds since 1970, in which all processes were at it: without the outage of a crash. */
+  readonly windows: readonly { readonly fromUs: bigint; readonly toUs: bigint }[];
 }
 
 /**
@@ -57,7 +57,8 @@ class Run {
   readonly #pool: Pool;
   readonly #queue: Queue;
   #hammering = true;
-  #crashedUs: bigint | undefined;
+  readonly #windows: { fromUs: bigint; toUs: bigint }[] = [];
+  #windowFromUs = 0n;
 
   constructor(
     private readonly server: PostgresServer,
@@ -82,7 +83,9 @@ class Run {
     await this.#topUp();
     await this.#startAll();
     const background = Promise.all([this.#keep(() => this.#topUp(), 50), this.#keep(() => this.#recover(), 200)]);
+    this.#windowFromUs = await this.#nowUs();
     await this.#chaos(seconds * 1_000);
+    await this.#endWindow();
     this.#hammering = false;
     await background;
     await this.#killAll();
@@ -98,7 +101,7 @@ class Run {
       faults,
       version: this.server.version,
       troubles: this.#troubles,
-      lastedUs: this.#lasted(verdict),
+      windows: this.#windows,
     };
   }
 
@@ -151,11 +154,18 @@ class Run {
     }
   }
 
+  async #endWindow(): Promise<void> {
+    this.#windows.push({ fromUs: this.#windowFromUs, toUs: await this.#nowUs() });
+  }
+
   async #crash(): Promise<void> {
-    this.#crashedUs = await this.#nowUs();
+    await this.#endWindow();
     await this.server.kill();
+    const connected = Promise.all([...this.#children].map((child) => once(child, "message")));
     await this.server.restart();
+    await connected;
     this.#troubles["servers crashed"] += 1;
+    this.#windowFromUs = await this.#nowUs();
   }
 
   /** Enqueues, also in transactions that are rolled back, whenever little is left. */
@@ -211,14 +221,6 @@ class Run {
       if (performance.now() > until) return; // what is left is a fault that the judgement finds
       await delay(50);
     }
-  }
-
-  /** The outage is over when the first job starts again. */
-  #lasted({ startsUs }: Verdict): bigint {
-    const all = startsUs.get("")!;
-    const again = all.findIndex((us) => this.#crashedUs !== undefined && us > this.#crashedUs);
-    const outage = again > 0 ? all[again]! - all[again - 1]! : 0n;
-    return all.at(-1)! - all[0]! - outage;
   }
 
   async #nowUs(): Promise<bigint> {

@@ -1,5 +1,5 @@
 import type { Queue, QueueHealth } from "@workhorse/queue";
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
 import { BUSY_CUSTOMER, PROVIDER_API } from "./load";
 
 /** One queue at one moment. */
@@ -24,11 +24,27 @@ interface StartsRow {
   readonly minute: number;
 }
 
-/** Reads all queues. */
+/** Reads all queues, in one snapshot: the tokens that are left beside the starts that took the others. */
 export async function read(pool: Pool, queue: Queue): Promise<Reading> {
-  const { queues } = await queue.health();
+  const client = await pool.connect();
+  let failure: Error | undefined;
+  try {
+    await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+    const reading = await readBy(client, queue);
+    await client.query("COMMIT");
+    return reading;
+  } catch (error) {
+    failure = error as Error;
+    throw error;
+  } finally {
+    client.release(failure); // after a failure the connection is closed, and its transaction with it
+  }
+}
+
+async function readBy(client: PoolClient, queue: Queue): Promise<Reading> {
+  const { queues } = await queue.health({ executor: client });
   // By state, so that the indexes find the few that count among all that ever ran.
-  const { rows } = await pool.query<StartsRow>(
+  const { rows } = await client.query<StartsRow>(
     `SELECT queue_name, concurrency_key = $1 AS busy,
        count(*) FILTER (WHERE started_at > clock_timestamp() - interval '1 second')::int AS second,
        count(*)::int AS minute
@@ -38,7 +54,7 @@ export async function read(pool: Pool, queue: Queue): Promise<Reading> {
      GROUP BY 1, 2`,
     [BUSY_CUSTOMER],
   );
-  const others = await pool.query<{ waiting: number; now: Date }>(
+  const others = await client.query<{ waiting: number; now: Date }>(
     `SELECT count(*)::int AS waiting, clock_timestamp() AS now FROM workhorse.job
      WHERE queue_name = $1 AND concurrency_key = $2 AND state = 'ready'`,
     [PROVIDER_API, BUSY_CUSTOMER],
