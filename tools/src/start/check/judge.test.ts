@@ -83,9 +83,7 @@ describe("judge", () => {
 
   test("a key that holds up the others", () => {
     const own = good().filter(({ queue, key, startedUs }) => queue === "mail" || key === "acme" || startedUs > 10n * S);
-    expect(wrong(evidence(own))).toEqual([
-      "api: 0 jobs of others overtook those of acme, 2 of which started",
-    ]);
+    expect(wrong(evidence(own))).toEqual(["api: 0 jobs of others overtook those of acme, 2 of which started"]);
     const inOrder = good().map((start) =>
       start.queue === "mail" && start.key !== "acme" ? { ...start, place: 0n } : start,
     );
