@@ -46,6 +46,19 @@ describe("scripts/run.mjs", () => {
     },
   );
 
+  test.each([
+    [["14"], '"14"'],
+    [["src/worker", "15"], '"src/worker"'],
+    [[], "none"],
+  ])("test:pg %j names the versions of PostgreSQL", async (args, got) => {
+    await symlink(process.execPath, join(folder, "terraform")); // it is there; nothing runs it
+    const { code, lines } = await outcome(RUN, "test:pg", ...args);
+    expect([code, lines.at(-1)]).toEqual([
+      1,
+      `npm run test:pg -- MAJOR: got ${got}, accepted is a PostgreSQL major: 15, 16, 17, 18`,
+    ]);
+  });
+
   test("says in one line that Node.js is too old", async () => {
     const old = join(folder, "old.cjs");
     await writeFile(old, `Object.defineProperty(process.versions, "node", { value: "18.20.4" });`);

@@ -1,5 +1,6 @@
 import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -94,6 +95,25 @@ describe("npm start", () => {
   );
 
   test(
+    "Ctrl-C, which a terminal sends to all its processes, ends it quietly while the server's files are made",
+    async () => {
+      run = new Run([], folder);
+      await eventually("initdb to work", async () => {
+        const [server] = await readdir(folder);
+        return server !== undefined && existsSync(join(folder, server, "data"));
+      });
+      run.ctrlC();
+      expect([await run.end(), run.errors, run.text]).toEqual([
+        0,
+        "",
+        expect.stringMatching(/^Starting PostgreSQL 18 \.\.\. [\d.]+ s\nStopping \.\.\. [\d.]+ s\n$/),
+      ]);
+      expect(await readdir(folder)).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  test(
     "leaves nothing when it is killed",
     async () => {
       run = new Run([], folder);
@@ -135,6 +155,7 @@ class Run {
     const { NO_COLOR: _, FORCE_COLOR: __, ...env } = process.env;
     this.#child = spawn(process.execPath, [PROGRAM, ...args], {
       env: { ...env, TMPDIR: folder },
+      detached: true, // a process group of its own, as a terminal's command has
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#closed = once(this.#child, "close");
@@ -152,6 +173,10 @@ class Run {
 
   signal(name: NodeJS.Signals): void {
     this.#child.kill(name);
+  }
+
+  ctrlC(): void {
+    process.kill(-this.pid, "SIGINT");
   }
 
   /** Waits until it has said something. */

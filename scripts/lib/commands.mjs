@@ -16,9 +16,9 @@ const COMMANDS = {
   test: { terraform: true, execute: (args) => become(JEST, args) },
   "test:pg": {
     terraform: true,
-    execute: ([major, ...args]) => {
-      process.env.WORKHORSE_TEST_POSTGRES_MAJOR = major ?? "";
-      return become(JEST, args);
+    execute: async ([major, ...args]) => {
+      process.env.WORKHORSE_TEST_POSTGRES_MAJOR = await checkMajor(major);
+      await become(JEST, args);
     },
   },
   "test:system": {
@@ -112,6 +112,17 @@ async function step(what, work) {
     throw error;
   }
   process.stderr.write(`${((performance.now() - start) / 1000).toFixed(1)} s\n`);
+}
+
+/** Here, and not only in the tests' set-up, whose errors come with Jest's stack. */
+async function checkMajor(major) {
+  const { default: versions } = await import(pathToFileURL(join(ROOT, "tools/dist/postgres/versions.js")).href);
+  if (!versions.POSTGRES_BUILDS.has(Number(major))) {
+    const accepted = [...versions.POSTGRES_BUILDS.keys()].join(", ");
+    const got = major === undefined ? "none" : JSON.stringify(major);
+    throw new CommandError(`npm run test:pg -- MAJOR: got ${got}, accepted is a PostgreSQL major: ${accepted}`);
+  }
+  return major;
 }
 
 /** Turns this process into another Node.js program: no process in between to pass signals and statuses through. */

@@ -1,10 +1,7 @@
-import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, resolve } from "node:path";
-import { promisify } from "node:util";
-
-const run = promisify(execFile);
+import { runProcess } from "../process/run";
 
 /** An account of the operating system, by its numbers. */
 export interface Account {
@@ -26,17 +23,21 @@ export async function serverAccount(): Promise<Account | undefined> {
     return undefined;
   }
   for (const name of UNPRIVILEGED) {
-    try {
-      // `id` also knows the accounts that /etc/passwd does not list.
-      const [uid, gid] = await Promise.all([run("id", ["-u", name]), run("id", ["-g", name])]);
-      return { uid: Number(uid.stdout), gid: Number(gid.stdout) };
-    } catch {
-      // not an account of this system: try the next
+    // `id` also knows the accounts that /etc/passwd does not list.
+    const [uid, gid] = await Promise.all([askId("-u", name), askId("-g", name)]);
+    if (uid !== undefined && gid !== undefined) {
+      return { uid, gid };
     }
   }
   throw new Error(
     `PostgreSQL does not run as root, and none of the accounts ${UNPRIVILEGED.join(", ")} exists: run as another user`,
   );
+}
+
+async function askId(option: "-u" | "-g", name: string): Promise<number | undefined> {
+  const env = { PATH: process.env.PATH ?? "/usr/bin:/bin" };
+  const result = await runProcess("id", [option, name], { cwd: "/", env }).catch(() => undefined);
+  return result?.code === 0 ? Number(result.stdout) : undefined;
 }
 
 /** Whether accounts other than the owner can enter a folder: it and all that it lies in must be open to them. */

@@ -1,17 +1,15 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { appendFile, chown, mkdir, mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { promisify } from "node:util";
+import { type ProcessResult, runProcess } from "../process/run";
 import { startWatchdog, type Watchdog } from "../process/watchdog";
 import { type Account, serverAccount, temporaryFolder } from "./account";
 import { findBinaries, runnable } from "./binaries";
 import { DEFAULT_POSTGRES_MAJOR } from "./versions";
-
-const run = promisify(execFile);
 
 const HOST = "127.0.0.1";
 const SUPERUSER = "postgres";
@@ -112,15 +110,32 @@ interface Cluster {
   readonly watchdog: Watchdog;
 }
 
-/** Options of every process of the server: its account, and a session of its own so that Ctrl-C does not reach it. */
-function processOptions({ account, folder }: Cluster) {
-  const env = { PATH: process.env.PATH ?? "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" };
-  return { ...account, cwd: folder, detached: true, env };
+/** Where the server's processes run, and with what. */
+function surroundings({ folder }: Cluster) {
+  return { cwd: folder, env: { PATH: process.env.PATH ?? "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" } };
+}
+
+/** Runs one of PostgreSQL's programs to its end. */
+async function run(cluster: Cluster, program: string, args: readonly string[]): Promise<ProcessResult> {
+  const { account, binaries, watchdog } = cluster;
+  let unguard = () => {};
+  const result = await runProcess(join(binaries, "bin", program), args, {
+    ...surroundings(cluster),
+    account,
+    onStart: (group) => {
+      unguard = watchdog.guard(-group);
+    },
+  }).finally(() => unguard());
+  if (result.code !== 0) {
+    const end = result.endedBy ?? `status ${result.code}`;
+    throw new Error(`${program} failed (${end}): ${result.stderr.trim() || result.stdout.trim()}`);
+  }
+  return result;
 }
 
 /** Makes the cluster's files; returns the server's version. */
 async function initialise(cluster: Cluster, password: string, options: PostgresOptions): Promise<string> {
-  const { binaries, folder, account, watchdog } = cluster;
+  const { folder, account } = cluster;
   const passwordFile = join(folder, "password");
   await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
   await mkdir(join(folder, "socket"), { mode: 0o700 });
@@ -128,22 +143,12 @@ async function initialise(cluster: Cluster, password: string, options: PostgresO
   await own(join(folder, "socket"), account);
   // C.UTF-8 sorts by code point and is there without a language pack, but not on every macOS.
   const locale = process.platform === "darwin" ? "C" : "C.UTF-8";
-  const initdb = run(
-    join(binaries, "bin", "initdb"),
-    [
+  try {
+    await run(cluster, "initdb", [
       ...["-D", join(folder, "data"), "-U", SUPERUSER, "-A", "scram-sha-256", `--pwfile=${passwordFile}`],
       ...["-E", "UTF8", `--locale=${locale}`, "--lc-messages=C", "--no-sync", "--no-instructions"],
-    ],
-    processOptions(cluster),
-  );
-  const unguard = watchdog.guard(initdb.child.pid);
-  try {
-    await initdb;
-  } catch (error) {
-    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
-    throw new Error(`initdb failed: ${stderr?.trim() || stdout?.trim() || String(error)}`);
+    ]);
   } finally {
-    unguard();
     await rm(passwordFile, { force: true });
   }
   const socket = socketDirectory(folder);
@@ -159,7 +164,7 @@ async function initialise(cluster: Cluster, password: string, options: PostgresO
   };
   const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value.replace(/['\\]/g, "$&$&")}'\n`);
   await appendFile(join(folder, "data", "postgresql.conf"), lines.join(""));
-  const { stdout } = await run(join(binaries, "bin", "postgres"), ["--version"], processOptions(cluster));
+  const { stdout } = await run(cluster, "postgres", ["--version"]);
   return stdout.trim().split(" ").at(2) ?? stdout.trim();
 }
 
@@ -236,12 +241,14 @@ class EmbeddedPostgres implements PostgresServer {
   }
 
   async #launch(): Promise<void> {
-    const { binaries, folder, watchdog } = this.cluster;
+    const { account, binaries, folder, watchdog } = this.cluster;
     const log = await open(join(folder, "log"), "a", 0o600);
     try {
       const args = ["-D", join(folder, "data"), "-p", String(this.port)];
       const child = spawn(join(binaries, "bin", "postgres"), args, {
-        ...processOptions(this.cluster),
+        ...account,
+        ...surroundings(this.cluster),
+        detached: true, // a session of its own: Ctrl-C does not reach it
         stdio: ["ignore", log.fd, log.fd],
       });
       const logged = (await log.stat()).size;

@@ -9,6 +9,8 @@ export interface ProcessOptions {
   readonly cwd: string;
   /** The whole environment: nothing is inherited. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Whom it runs as, by the numbers of the account. Default: whoever this process runs as. */
+  readonly account?: { readonly uid: number; readonly gid: number } | undefined;
   /** What the process reads. Default: nothing, its input is closed. */
   readonly input?: string | undefined;
   /** Kills the process and its descendants at once; the result rejects with the signal's reason. */
@@ -44,8 +46,8 @@ export async function runProcess(
   options: ProcessOptions,
 ): Promise<ProcessResult> {
   options.signal?.throwIfAborted();
-  const { cwd, env, signal, interrupt } = options;
-  const child = spawn(file, args, { cwd, env: { ...env }, detached: true, stdio: "pipe" });
+  const { cwd, env, account, signal, interrupt } = options;
+  const child = spawn(file, args, { ...account, cwd, env: { ...env }, detached: true, stdio: "pipe" });
   const stdout: string[] = [];
   const stderr: string[] = [];
   const all: string[] = [];

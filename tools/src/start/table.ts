@@ -107,7 +107,8 @@ function tokens({ rateLimit }: QueueReading): string {
 function nextStart({ ready, reason, nextStartMs }: QueueReading): string {
   if (ready === 0) return NONE;
   if (reason === "slots" || reason === "key_slots") return "slot";
-  return nextStartMs === null || nextStartMs === 0 ? "now" : `${(nextStartMs / 1000).toFixed(1)} s`;
+  const seconds = ((nextStartMs ?? 0) / 1000).toFixed(1);
+  return seconds === "0.0" ? "now" : `${seconds} s`;
 }
 
 function active({ active, concurrency }: QueueReading): string {

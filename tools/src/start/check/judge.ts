@@ -93,13 +93,13 @@ function noKeyHeldUpOthers(evidence: Evidence, { rateLimit, busyKey, enqueuedUs 
   const ideal = allowance(rates[0], lastUs - enqueuedUs) - own;
   return {
     ok: overtaking >= ideal * KEPT,
-    text: `${queue}: ${overtaking} jobs of others overtook the waiting ones of ${busyKey}, ${own} of which started`,
+    text: `${queue}: ${overtaking} jobs of others overtook those of ${busyKey}, ${own} of which started`,
   };
 }
 
 function noKeyKeptSlots(evidence: Evidence, { cap: { queue }, busyKey }: Expectation): Finding {
   const overtaking = of(evidence.starts, queue).filter((start) => isOvertaking(evidence, start, busyKey)).length;
-  return { ok: overtaking > 0, text: `${queue}: ${overtaking} jobs of others overtook the waiting ones of ${busyKey}` };
+  return { ok: overtaking > 0, text: `${queue}: ${overtaking} jobs of others overtook those of ${busyKey}` };
 }
 
 /** Whether a job of another key was started while one of the busy key stood in front of it. */
