@@ -64,12 +64,12 @@ describe("leases", () => {
   });
 
   test("no job, no heartbeat", async () => {
-    const worker = make({ leaseMs: 100 }).handle("a", () => {});
+    const worker = make({ leaseMs: 3_000 }).handle("a", () => {});
     await queue.enqueue("a", null, { queue: "mail" });
     void worker.run();
     await pool.untilCompleted();
     const completed = pool.all.findIndex(({ text }) => text.includes("complete_v1"));
-    await new Promise((resolve) => setTimeout(resolve, 200)); // for what must not happen
+    await new Promise((resolve) => setTimeout(resolve, 1_200)); // for what must not happen: a beat is due each second
     expect(pool.sent(/heartbeat_v1/).filter(({ place }) => place > completed)).toEqual([]);
   });
 
