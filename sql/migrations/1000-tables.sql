@@ -175,7 +175,9 @@ CREATE TYPE workhorse.gate_reading AS (
   -- How far the lanes have followed.
   admission_exists boolean, seen pg_snapshot, written_by xid8, own_row boolean, system_identifier bigint,
   judged_revision bigint, judged_max_active_per_key integer, rebuild_after text,
-  head_floor bigint, opens_floor bigint, sweep_after text);
+  head_floor bigint, opens_floor bigint, sweep_after text,
+  -- The keys (null: none) of active jobs whose lease has expired unless a transaction under way has extended it.
+  unsettled text[]);
 
 -- A row of workhorse.claim_v1.
 CREATE TYPE workhorse.claimed AS (

@@ -28,7 +28,8 @@ const oldestServer = 150_000;
  * @param client one connection (not a pool), outside of a transaction, as a role that may create schemas in the database
  *   or owns the installed one.
  * @throws SchemaError `foreign` when something else made a schema of that name; `incompatible` when the database has a newer
- *   major version than this package knows, a migration that was edited since, or a PostgreSQL older than 15.
+ *   major version than this package knows, a migration that was edited since, a ledger with rows missing, or a PostgreSQL
+ *   older than 15.
  * @throws the driver's error when the database cannot be reached or refuses; the transaction under way is rolled back.
  */
 export async function installSchema(client: SqlClient): Promise<Installation> {
@@ -47,7 +48,7 @@ export async function installSchema(client: SqlClient): Promise<Installation> {
 /**
  * The version of the installed schema, or null when there is none.
  *
- * @throws SchemaError `foreign` when the schema exists but has no ledger of ours.
+ * @throws SchemaError `foreign` when the schema exists but has no ledger of ours, `incompatible` when the ledger is empty.
  */
 export async function installedVersion(client: SqlClient): Promise<SchemaVersion | null> {
   const { rows } = await client.query(
@@ -66,7 +67,16 @@ export async function installedVersion(client: SqlClient): Promise<SchemaVersion
     );
   }
   const ledger = await client.query("SELECT max(version) AS version FROM workhorse.schema_migration");
-  return (ledger.rows[0] as { version: number | null }).version;
+  const { version } = ledger.rows[0] as { version: number | null };
+  if (version === null) {
+    // It is made in one transaction with its first row, so somebody emptied it.
+    throw new SchemaError(
+      "incompatible",
+      "the schema workhorse is there, but its ledger workhorse.schema_migration is empty, so nobody can tell its version. " +
+        "Restore the ledger's rows from a backup; nothing was changed.",
+    );
+  }
+  return version;
 }
 
 /**
@@ -156,6 +166,14 @@ async function applyStep(client: SqlClient, step: Migration, found: SchemaVersio
         `Found: checksum ${recorded.slice(0, 12)}; required: ${step.checksum.slice(0, 12)}. Use the release that installed it.`,
     );
   }
+  if (step.name !== functions.name && found !== null && found >= step.version) {
+    throw new SchemaError(
+      "incompatible",
+      `the ledger workhorse.schema_migration lacks migration ${step.version} (${step.name}). ` +
+        `Found: version ${formatVersion(found)} without it; required: all rows up to that version. ` +
+        "Restore the ledger's rows from a backup; nothing was changed.",
+    );
+  }
   await client.query(step.sql);
   await client.query(
     `INSERT INTO workhorse.schema_migration (version, name, checksum, applied_at)
@@ -181,6 +199,8 @@ const ledgerSql = `
 async function inTransaction<T>(client: SqlClient, body: () => Promise<T>): Promise<T> {
   await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
+    // No object that someone else put into the session's path takes the place of a built-in one in what is created.
+    await client.query("SET LOCAL search_path = pg_catalog, pg_temp");
     const result = await body();
     await client.query("COMMIT");
     return result;

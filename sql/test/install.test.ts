@@ -185,6 +185,29 @@ describe("what must be refused", () => {
     }
   });
 
+  test.each([
+    [
+      "the tables' row is missing",
+      "WHERE name = 'tables'",
+      /lacks migration 1000 \(tables\)\. Found: version 1\.0 without it/,
+    ],
+    ["all rows are missing", "", /ledger workhorse\.schema_migration is empty/],
+  ])("a ledger that was tampered with: %s", async (_, where, message) => {
+    const database = await testDatabase();
+    try {
+      const client = await database.connect();
+      await client.query(`DELETE FROM workhorse.schema_migration ${where}`);
+      const before = await contents(client);
+      const error = await schemaErrorOf(installSchema(client));
+      expect(error).toMatchObject({ problem: "incompatible", code: "WH003" });
+      expect(error.message).toMatch(message);
+      expect(error.message).toMatch(/Restore the ledger's rows/);
+      expect(await contents(client)).toEqual(before);
+    } finally {
+      await database.drop();
+    }
+  });
+
   test("a connection inside a transaction, which stays usable", async () => {
     await withEmptyDatabase(async (_database, client) => {
       await client.query("BEGIN");
@@ -343,5 +366,22 @@ test("a plain role that may create schemas in the database installs it, and all 
     const { jobs, answer } = await claim(owner, "q", { most: 2 });
     expect(jobs.map(({ id }) => id)).toEqual([ids[0]]);
     expect(answer!.reason).toBe("key_tokens");
+  });
+});
+
+test("what others put into the session's path takes no part in what is created, and the path stays", async () => {
+  await withEmptyDatabase(async (_database, client) => {
+    // Of two candidates PostgreSQL prefers the one whose argument types fit exactly, also to a built-in one.
+    await client.query(`
+      CREATE FUNCTION public.num_nulls(integer, integer, integer) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 0';
+      SET search_path = public, pg_catalog`);
+    await installSchema(client);
+    const found = await rows(
+      client,
+      `SELECT d.classid::regclass::text, d.objid FROM pg_depend AS d
+       WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'public.num_nulls(integer,integer,integer)'::regprocedure`,
+    );
+    expect(found).toEqual([]);
+    expect(await rows(client, "SHOW search_path")).toEqual([{ search_path: "public, pg_catalog" }]);
   });
 });

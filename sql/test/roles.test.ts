@@ -290,7 +290,8 @@ describe("create_roles_v1", () => {
       GRANT EXECUTE ON FUNCTION workhorse.create_roles_v1(text), workhorse.refuse(text, text, text, jsonb) TO "${login}"`);
     expect(await errorOf(stranger.query("SELECT workhorse.create_roles_v1($1)", [fresh]))).toMatchObject({
       code: "42501",
-      message: expect.stringMatching(/permission denied to create role/),
+      message: `cannot make role "${fresh}_policies": ${login} may not create roles`,
+      hint: expect.stringMatching(/^Call it as a role that has CREATEROLE/),
     });
     // Who may create roles but does not own the schema cannot give rights on it.
     await owner.query(`ALTER ROLE "${login}" CREATEROLE`);

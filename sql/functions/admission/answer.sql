@@ -42,7 +42,7 @@ BEGIN
     v_queue_reason := 'tokens';
   END IF;
   IF p_active >= g.max_active THEN
-    v_us := workhorse.slot_us(p_queue, NULL, p_now, p_active - g.max_active);
+    v_us := workhorse.slot_us(p_queue, NULL, g, p_now, p_active - g.max_active);
     IF v_us >= v_queue_us THEN
       v_queue_us := v_us;
       v_queue_reason := 'slots';

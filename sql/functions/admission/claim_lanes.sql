@@ -14,9 +14,11 @@ DECLARE
   v_read_us CONSTANT bigint := greatest(v_now_us, g.changed_us);
   c_top CONSTANT bigint := 9223372036854775807;
   c_due CONSTANT integer := 200;
+  c_locked CONSTANT integer := 1000;
   v_started integer := 0;
   -- Following the jobs.
   v_seen pg_snapshot;
+  v_written_by xid8;
   v_events integer := 0;
   v_event_keys text[];
   v_rebuild_after text := g.rebuild_after;
@@ -31,6 +33,7 @@ DECLARE
   r record;
   v_window integer := p_max_jobs + 1;
   v_quick boolean;
+  v_locked boolean;
   v_open_read integer;
   v_due_read integer;
   v_lanes_read integer := 0;
@@ -49,6 +52,10 @@ DECLARE
   k_closed bigint[];
   k_started integer[];
   k_waiting boolean[];
+  -- Jobs that were picked but are locked by others, say to be cancelled.
+  l_id bigint[] := '{}';
+  l_key text[] := '{}';
+  l_place bigint[] := '{}';
   -- What is written of them.
   w_key text[];
   w_credits bigint[];
@@ -75,7 +82,7 @@ BEGIN
     FROM (
       (SELECT j.concurrency_key FROM workhorse.job AS j
        WHERE j.queue_name = p_queue AND j.state <> 'active' AND j.concurrency_key IS NOT NULL
-         AND j.event_xid >= pg_snapshot_xmax(g.seen)
+         AND j.event_xid >= pg_snapshot_xmax(g.seen) AND j.event_xid <= workhorse.newest_xid()
        ORDER BY j.event_xid LIMIT 64)
       UNION ALL
       (SELECT late.concurrency_key FROM (SELECT pg_snapshot_xip(g.seen) UNION SELECT g.written_by) AS x (xid)
@@ -86,7 +93,11 @@ BEGIN
        LIMIT 64)) AS e;
     IF v_events >= 64 THEN
       v_event_keys := workhorse.event_keys(p_queue, g.seen, g.written_by, 1000);
-      IF v_event_keys IS NULL THEN
+      IF v_event_keys IS NULL AND v_rebuild_after > '' THEN
+        -- The rebuild under way goes first, or its last keys would never have their turn: these events wait for its end.
+        v_seen := g.seen;
+        v_written_by := g.written_by;
+      ELSIF v_event_keys IS NULL THEN
         -- More than that: looking at each key once is cheaper than at each event.
         v_rebuild_after := '';
       END IF;
@@ -141,6 +152,7 @@ BEGIN
         CASE WHEN g.max_active_per_key IS NOT NULL THEN
           (SELECT count(*)::integer FROM workhorse.job AS a WHERE a.queue_name = p_queue
              AND a.concurrency_key = first.concurrency_key AND a.state = 'active' AND a.lease_expires_at > p_now)
+            + workhorse.unsettled_of(g.unsettled, first.concurrency_key)
         END AS active
       INTO r
       FROM (
@@ -200,6 +212,7 @@ BEGIN
               CASE WHEN g.max_active_per_key IS NOT NULL THEN
                 (SELECT count(*)::integer FROM workhorse.job AS j WHERE j.queue_name = p_queue
                    AND j.concurrency_key = near.concurrency_key AND j.state = 'active' AND j.lease_expires_at > p_now)
+                  + workhorse.unsettled_of(g.unsettled, near.concurrency_key)
               END AS active,
               CASE WHEN g.keys_backed_off THEN
                 (SELECT workhorse.to_us(o.until) FROM workhorse.back_off AS o
@@ -216,12 +229,12 @@ BEGIN
         LEFT JOIN LATERAL (
           SELECT j.id, j.place FROM workhorse.job AS j
           WHERE j.queue_name = p_queue AND j.concurrency_key = lanes.concurrency_key AND j.state = 'ready'
-            AND j.place >= lanes.head
+            AND j.place >= lanes.head AND j.id <> ALL (l_id)
           ORDER BY j.place LIMIT least(may.starts, v_room) + 1) AS j ON true
         UNION ALL
         -- The keyless jobs wait for nothing of their own.
         (SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p_max_jobs, j.id, j.place FROM workhorse.job AS j
-         WHERE j.queue_name = p_queue AND j.concurrency_key IS NULL AND j.state = 'ready'
+         WHERE j.queue_name = p_queue AND j.concurrency_key IS NULL AND j.state = 'ready' AND j.id <> ALL (l_id)
          ORDER BY j.place LIMIT v_room + 1)
         UNION ALL
         -- First of all rows: how much was read. No unread open lane has a lower head than the last one that was read.
@@ -268,6 +281,7 @@ BEGIN
     END IF;
 
     -- 3. Start the picked jobs.
+    v_locked := false;
     IF v_picked > 0 THEN
       RETURN QUERY
       WITH started AS (
@@ -283,15 +297,21 @@ BEGIN
       FROM started AS s ORDER BY s.place;
       GET DIAGNOSTICS v_count = ROW_COUNT;
       IF v_count < v_picked THEN
-        -- Some were locked by others, say to be cancelled: they stay at the head of their lanes.
+        -- Those that are locked stay at the head of their lanes, and the next round passes over them.
         FOR r IN
-          SELECT v_lane[p.n] AS n, j.place FROM unnest(v_ids) WITH ORDINALITY AS p (id, n)
+          SELECT v_lane[p.n] AS n, p.id, j.place, j.concurrency_key, j.state = 'ready' AS locked FROM unnest(v_ids) WITH ORDINALITY AS p (id, n)
           LEFT JOIN workhorse.job AS j ON j.id = p.id
           WHERE j.state IS DISTINCT FROM 'active' OR j.started_at <> p_now OR j.worker_id <> p_worker_id
         LOOP
           IF r.n > 0 THEN
             k_started[r.n] := k_started[r.n] - 1;
             k_next[r.n] := least(k_next[r.n], r.place);
+          END IF;
+          IF r.locked THEN
+            v_locked := true;
+            l_id := l_id || r.id;
+            l_key := l_key || r.concurrency_key;
+            l_place := l_place || r.place;
           END IF;
         END LOOP;
       END IF;
@@ -305,6 +325,12 @@ BEGIN
     w_opens := '{}';
     w_waits := '{}';
     v_low := CASE WHEN v_open_read >= v_window THEN v_bound ELSE c_top END;
+    FOR i IN 1 .. cardinality(l_id) LOOP
+      v_count := array_position(k_key, l_key[i]);
+      IF v_count IS NOT NULL THEN
+        k_next[v_count] := least(k_next[v_count], l_place[i]);
+      END IF;
+    END LOOP;
     FOR i IN 1 .. cardinality(k_key) LOOP
       v_credits := k_credits[i] - k_started[i] * g.key_interval_us;
       v_opens := NULL;
@@ -315,7 +341,7 @@ BEGIN
           v_waits := 'tokens';
         END IF;
         IF k_active[i] + k_started[i] >= g.max_active_per_key THEN
-          v_us := workhorse.slot_us(p_queue, k_key[i], p_now, k_active[i] + k_started[i] - g.max_active_per_key);
+          v_us := workhorse.slot_us(p_queue, k_key[i], g, p_now, k_active[i] + k_started[i] - g.max_active_per_key);
           IF v_opens IS NULL OR v_us > v_opens THEN
             v_opens := v_us;
             v_waits := 'slots';
@@ -354,6 +380,13 @@ BEGIN
     -- 5. Enough, or nothing left, or one more round?
     v_complete := v_open_read < v_window AND v_due_read < c_due;
     v_lanes_read := v_lanes_read + v_open_read + v_due_read;
+    IF v_locked AND v_started < p_room THEN
+      IF cardinality(l_id) > c_locked THEN
+        v_unfinished := true;
+        EXIT;
+      END IF;
+      CONTINUE WHEN NOT v_quick;
+    END IF;
     EXIT WHEN v_started >= p_max_jobs OR v_some_open;
     IF v_complete THEN
       EXIT WHEN v_rebuild_after IS NULL;
@@ -382,7 +415,7 @@ BEGIN
        judged_revision, judged_max_active_per_key, rebuild_after, head_floor, opens_floor, sweep_after)
     SELECT p_queue, CASE WHEN g.rate_enforced THEN g.revision END, p_credits - v_started * g.interval_us,
       CASE WHEN g.rate_enforced THEN greatest(v_now_us, g.filled_us, g.changed_us) END,
-      v_started, v_seen, pg_current_xact_id(), v_identifier,
+      v_started, v_seen, coalesce(v_written_by, pg_current_xact_id()), v_identifier,
       g.key_revision, g.max_active_per_key, v_rebuild_after, v_head_floor, v_opens_floor, v_sweep_after
     ON CONFLICT (queue_name) DO UPDATE SET
       revision = CASE WHEN g.rate_enforced THEN excluded.revision ELSE a.revision END,
@@ -397,7 +430,9 @@ BEGIN
   -- 7. Tell when to come back.
   IF v_started < p_max_jobs THEN
     IF v_unfinished THEN
-      RETURN NEXT workhorse.come_back(p_now, v_now_us, 'key_tokens');
+      -- At once, unless locked jobs stand in front: nothing changes before their transactions end, which nobody may tell.
+      RETURN NEXT workhorse.come_back(p_now, v_now_us + CASE WHEN v_started = 0 AND cardinality(l_id) > 0 THEN 100000 ELSE 0 END,
+        'key_tokens');
     ELSE
       v_us := v_now_us;
       v_waits := NULL;

@@ -25,6 +25,7 @@ DECLARE
   v_room integer := p_max_jobs;
   v_credits bigint;
   v_active integer;
+  v_expired bigint[];
   v_started integer := 0;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -74,8 +75,12 @@ BEGIN
     v_room := least(v_room, v_credits / g.interval_us);
   END IF;
   IF g.max_active IS NOT NULL THEN
-    v_active := (SELECT count(*) FROM workhorse.job AS j
-      WHERE j.queue_name = p_queue AND j.state = 'active' AND j.lease_expires_at > v_now);
+    SELECT count(*) FILTER (WHERE j.lease_expires_at > v_now), array_agg(j.id) FILTER (WHERE j.lease_expires_at <= v_now)
+    INTO v_active, v_expired FROM workhorse.job AS j WHERE j.queue_name = p_queue AND j.state = 'active';
+    IF v_expired IS NOT NULL THEN
+      g.unsettled := workhorse.unsettled(v_expired, v_now);
+      v_active := v_active + coalesce(cardinality(g.unsettled), 0);
+    END IF;
     v_room := least(v_room, greatest(0, g.max_active - v_active));
   END IF;
 

@@ -20,7 +20,8 @@ BEGIN
       WHERE j.queue_name = p_queue AND j.state = 'scheduled' AND j.run_at <= p_now),
     a.queue_name IS NOT NULL, a.seen, a.written_by, a.xmin = a.written_by::xid, a.system_identifier,
     a.judged_revision, a.judged_max_active_per_key, a.rebuild_after,
-    coalesce(a.head_floor, 0), coalesce(a.opens_floor, 0), coalesce(a.sweep_after, '')
+    coalesce(a.head_floor, 0), coalesce(a.opens_floor, 0), coalesce(a.sweep_after, ''),
+    NULL::text[]
   INTO g
   FROM (SELECT EXISTS (SELECT FROM workhorse.back_off AS o
       WHERE o.queue_name = p_queue AND o.concurrency_key > '') AS backed_off) AS k

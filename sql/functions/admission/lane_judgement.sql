@@ -26,10 +26,11 @@ BEGIN
   END IF;
   IF g.max_active_per_key IS NOT NULL THEN
     v_active := (SELECT count(*) FROM workhorse.job AS j
-      WHERE j.queue_name = p_queue AND j.concurrency_key = p_key AND j.state = 'active' AND j.lease_expires_at > p_now);
+      WHERE j.queue_name = p_queue AND j.concurrency_key = p_key AND j.state = 'active' AND j.lease_expires_at > p_now)
+      + workhorse.unsettled_of(g.unsettled, p_key);
     slots := least(p_most, greatest(0, g.max_active_per_key - v_active));
     IF slots < 1 THEN
-      v_us := workhorse.slot_us(p_queue, p_key, p_now, v_active - g.max_active_per_key);
+      v_us := workhorse.slot_us(p_queue, p_key, g, p_now, v_active - g.max_active_per_key);
       IF opens_us IS NULL OR v_us > opens_us THEN
         opens_us := v_us;
         waits_for := 'slots';
@@ -66,17 +67,29 @@ AS $$
 $$;
 
 -- When a slot is free at the latest: the expiry of the lease that brings the active jobs below the cap. p_over: how many
--- active jobs there are above the cap (0: as many as allowed). p_key null: the whole queue. Null: nothing is active.
-CREATE OR REPLACE FUNCTION workhorse.slot_us(p_queue text, p_key text, p_now timestamptz, p_over integer) RETURNS bigint
+-- active jobs there are above the cap (0: as many as allowed). p_key null: the whole queue. Null: nothing is active. While
+-- it is not settled whether a lease has expired, it is worth asking again soon.
+CREATE OR REPLACE FUNCTION workhorse.slot_us(
+  p_queue text, p_key text, g workhorse.gate_reading, p_now timestamptz, p_over integer)
+RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 AS $$
+DECLARE
+  c_soon_us CONSTANT bigint := 100000;
+  v_soon_us bigint;
 BEGIN
   IF p_key IS NULL THEN
-    RETURN (SELECT workhorse.to_us(j.lease_expires_at) FROM workhorse.job AS j
+    IF g.unsettled IS NOT NULL THEN
+      v_soon_us := workhorse.to_us(p_now) + c_soon_us;
+    END IF;
+    RETURN least(v_soon_us, (SELECT workhorse.to_us(j.lease_expires_at) FROM workhorse.job AS j
       WHERE j.queue_name = p_queue AND j.state = 'active' AND j.lease_expires_at > p_now
-      ORDER BY j.lease_expires_at OFFSET greatest(p_over, 0) LIMIT 1);
+      ORDER BY j.lease_expires_at OFFSET greatest(p_over, 0) LIMIT 1));
   END IF;
-  RETURN (SELECT workhorse.to_us(j.lease_expires_at) FROM workhorse.job AS j
+  IF p_key = ANY (g.unsettled) THEN
+    v_soon_us := workhorse.to_us(p_now) + c_soon_us;
+  END IF;
+  RETURN least(v_soon_us, (SELECT workhorse.to_us(j.lease_expires_at) FROM workhorse.job AS j
     WHERE j.queue_name = p_queue AND j.concurrency_key = p_key AND j.state = 'active' AND j.lease_expires_at > p_now
-    ORDER BY j.lease_expires_at OFFSET greatest(p_over, 0) LIMIT 1);
+    ORDER BY j.lease_expires_at OFFSET greatest(p_over, 0) LIMIT 1));
 END $$;

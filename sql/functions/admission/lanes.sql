@@ -6,6 +6,31 @@ CREATE OR REPLACE FUNCTION workhorse.system_identifier() RETURNS bigint
 LANGUAGE sql STABLE
 AS $$ SELECT s.system_identifier FROM pg_catalog.pg_control_system() AS s $$;
 
+-- Whoever empties the lanes by hand loses the keys' buckets, but no job: they are built anew.
+CREATE OR REPLACE FUNCTION workhorse.lanes_truncated() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  UPDATE workhorse.queue_admission SET seen = NULL;
+  RETURN NULL;
+END $$;
+DO $$
+BEGIN
+  -- Not made anew at each upgrade: that would wait for every claim under way, and hold up those that follow.
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
+    WHERE tgrelid = 'workhorse.lane'::pg_catalog.regclass AND tgname = 'lanes_truncated') THEN
+    CREATE TRIGGER lanes_truncated AFTER TRUNCATE ON workhorse.lane
+      FOR EACH STATEMENT EXECUTE FUNCTION workhorse.lanes_truncated();
+  END IF;
+END $$;
+
+-- No event that can be seen has a higher transaction id. Jobs that were copied from another cluster may have one: they say
+-- nothing until this cluster has counted as far.
+CREATE OR REPLACE FUNCTION workhorse.newest_xid() RETURNS xid8
+LANGUAGE sql STABLE
+AS $$ SELECT greatest(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()), pg_catalog.pg_current_xact_id_if_assigned()) $$;
+
 -- The distinct keys of the events that p_seen did not show, or null if there are more than p_most (transaction, key) pairs.
 -- Jumps from pair to pair, so a transaction that enqueued a million jobs of one key costs one step.
 CREATE OR REPLACE FUNCTION workhorse.event_keys(p_queue text, p_seen pg_snapshot, p_written_by xid8, p_most integer)
@@ -21,7 +46,7 @@ DECLARE
 BEGIN
   SELECT j.event_xid, j.concurrency_key INTO v_xid, v_key FROM workhorse.job AS j
   WHERE j.queue_name = p_queue AND j.state <> 'active' AND j.concurrency_key IS NOT NULL
-    AND j.event_xid >= pg_snapshot_xmax(p_seen)
+    AND j.event_xid >= pg_snapshot_xmax(p_seen) AND j.event_xid <= workhorse.newest_xid()
   ORDER BY j.event_xid, j.concurrency_key LIMIT 1;
   WHILE v_key IS NOT NULL LOOP
     v_steps := v_steps + 1;
@@ -31,7 +56,7 @@ BEGIN
     v_keys := v_keys || v_key;
     SELECT j.event_xid, j.concurrency_key INTO v_xid, v_key FROM workhorse.job AS j
     WHERE j.queue_name = p_queue AND j.state <> 'active' AND j.concurrency_key IS NOT NULL
-      AND (j.event_xid, j.concurrency_key) > (v_xid, v_key)
+      AND (j.event_xid, j.concurrency_key) > (v_xid, v_key) AND j.event_xid <= workhorse.newest_xid()
     ORDER BY j.event_xid, j.concurrency_key LIMIT 1;
   END LOOP;
   FOREACH v_unseen IN ARRAY ARRAY(SELECT pg_snapshot_xip(p_seen)) || p_written_by LOOP

@@ -46,7 +46,7 @@ BEGIN
   IF g.max_active IS NOT NULL THEN
     v_slots := greatest(0, g.max_active - active);
     IF v_slots < 1 THEN
-      v_us := workhorse.slot_us(p_queue, NULL, p_now, active - g.max_active);
+      v_us := workhorse.slot_us(p_queue, NULL, g, p_now, active - g.max_active);
       IF v_us >= v_queue_us THEN
         v_queue_us := v_us;
         next_reason := 'slots';

@@ -24,6 +24,9 @@ BEGIN
         EXECUTE format('CREATE ROLE %I NOLOGIN', v_role);
       EXCEPTION WHEN duplicate_object OR unique_violation THEN
         NULL; -- made at the same moment, from another database
+      WHEN insufficient_privilege THEN
+        PERFORM workhorse.refuse('42501', format('cannot make role "%s": %s may not create roles', v_role, current_user),
+          'Call it as a role that has CREATEROLE and owns the schema, or let an administrator create the three roles first.');
       END;
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA workhorse TO %I', v_role);
