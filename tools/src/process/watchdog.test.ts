@@ -14,8 +14,9 @@ import { startWatchdog } from "./watchdog";
 
 const folder = mkdtempSync(join(tmpdir(), "workhorse-test-"));
 writeFileSync(join(folder, "file"), "");
+process.env.PATH = folder; // no program is to be found there
 const watchdog = startWatchdog(folder, "KILL");
-const start = () => spawn("/bin/sh", ["-c", "sleep 600 & sleep 600; :"], { detached: true, stdio: "ignore" }).pid!;
+const start = () => spawn("/bin/sh", ["-c", "/bin/sleep 600 & /bin/sleep 600; :"], { detached: true, stdio: "ignore" }).pid!;
 const [guarded, released] = [start(), start()];
 watchdog.guard(-guarded);
 watchdog.guard(-released)();

@@ -50,7 +50,8 @@ export function startWatchdog(folder: string, signal: "QUIT" | "KILL"): Watchdog
   const child = spawn("/bin/sh", ["-c", SCRIPT, "workhorse-watchdog", folder, signal], {
     cwd: "/",
     detached: true,
-    env: { PATH: process.env.PATH ?? "/usr/bin:/bin" },
+    // Whatever the PATH of this process is, the script finds its rm.
+    env: { PATH: [process.env.PATH, "/usr/bin:/bin"].filter(Boolean).join(":") },
     stdio: ["pipe", "ignore", "ignore"],
   });
   const gone = once(child, "exit").then(
