@@ -122,8 +122,9 @@ async function run(cluster: Cluster, program: string, args: readonly string[]): 
   const result = await runProcess(join(binaries, "bin", program), args, {
     ...surroundings(cluster),
     account,
-    onStart: (group) => {
-      unguard = watchdog.guard(-group);
+    onStart: (pid) => {
+      // The program alone: initdb's server, killed directly, would leave shared memory; without initdb it ends in order.
+      unguard = watchdog.guard(pid);
     },
   }).finally(() => unguard());
   if (result.code !== 0) {
