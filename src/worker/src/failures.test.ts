@@ -114,7 +114,7 @@ describe("leases", () => {
     const started = gate();
     const aborted = new Recording<number>();
     let startedAt = 0;
-    const worker = make({ leaseMs: 400 }).handle("a", async (job, { signal }) => {
+    const worker = make({ leaseMs: 2_000 }).handle("a", async (job, { signal }) => {
       startedAt = job.leaseExpiresAt.getTime();
       started.open();
       await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
