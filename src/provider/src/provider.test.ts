@@ -53,7 +53,7 @@ describe("the provider with the real Terraform", () => {
       [
         "{ mail = { rate = { limit = 1.5, interval_ms = 1000, burst = 1 } } }",
         'Invalid value for policies["mail"].rate.limit',
-        "Got 1.5; accepted is a whole number",
+        "Got 1.5; accepted is a whole number from 1 to 1,000,000",
       ],
       [
         "{ mail = { rate = { limit = 1, interval_ms = 1e8, burst = 1 } } }",
@@ -68,7 +68,7 @@ describe("the provider with the real Terraform", () => {
       [
         "{ mail = { rate = { limit = null, interval_ms = 1, burst = 1 } } }",
         'Invalid value for policies["mail"].rate.limit',
-        "The attribute limit is required, but is null",
+        "Got null, but limit is required; accepted is a whole number from 1 to 1,000,000",
       ],
       ["{ mail = { rate = { interval_ms = 1, burst = 1 } } }", "limit"],
       ["{ mail = null }", 'Invalid value for policies["mail"]', "Got null"],

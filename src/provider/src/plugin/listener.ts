@@ -22,7 +22,7 @@ export interface ListenOptions {
   onIdle(): void;
 }
 
-/** Listens on a unix socket in a private folder, or on the loopback address where there are none. */
+/** Listens on a unix socket in a private folder, or on the loopback address where there can be none. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const open = new Set<Socket>();
   const server = createServer((socket) => {
@@ -58,11 +58,14 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   };
 }
 
-/** A new folder that only this user may enter; null when every path would be too long for a socket. */
+/** A new folder that only this user may enter; null where none can be made, or every path would be too long for a socket. */
 async function socketFolder(env: NodeJS.ProcessEnv): Promise<string | null> {
   for (const parent of [env.PLUGIN_UNIX_SOCKET_DIR || tmpdir(), "/tmp"]) {
-    if (Buffer.byteLength(join(parent, "plugin-XXXXXX", "plugin.sock")) <= MAX_SOCKET_PATH) {
-      return mkdtemp(join(parent, "plugin-"));
+    if (Buffer.byteLength(join(parent, "plugin-XXXXXX", "plugin.sock")) > MAX_SOCKET_PATH) continue;
+    try {
+      return await mkdtemp(join(parent, "plugin-"));
+    } catch {
+      // It does not exist, is full or read-only: the loopback address, behind the same mutual TLS, needs no file.
     }
   }
   return null;

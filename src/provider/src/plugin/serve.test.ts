@@ -47,6 +47,15 @@ describe("serving a plugin", () => {
     expect(stdout().match(/\n/g)).toHaveLength(1);
   });
 
+  test("where its folder for sockets does not exist, it takes another", async () => {
+    const { handshake, client } = await start(
+      {},
+      { env: launchEnvironment(certificate, { PLUGIN_UNIX_SOCKET_DIR: "/does/not/exist" }) },
+    );
+    expect(handshake.address).not.toContain("/does/not");
+    await client().health("plugin");
+  });
+
   test.each([
     ["an older protocol alone", { PLUGIN_PROTOCOL_VERSIONS: "4,5" }, /"4,5".*speaks version 6/],
     ["no client certificate", { PLUGIN_CLIENT_CERT: undefined }, /PLUGIN_CLIENT_CERT is not set/],

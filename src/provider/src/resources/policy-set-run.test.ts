@@ -149,6 +149,21 @@ describe("steps of one run about the same queues", () => {
     expect(await stored()).toEqual(["mail"]);
   });
 
+  test("two resources that declare one queue differently are told so", async () => {
+    const capped = (max: number) =>
+      set().plan({
+        namespace: "team",
+        prune: false,
+        policies: new Map([["mail", { max_active: max, max_active_per_key: null }]]),
+      });
+    const [first, second, same] = [await capped(1), await capped(2), await capped(1)];
+    expect((await set().apply(first)).diagnostics).toEqual([]);
+    expect((await set().apply(second)).diagnostics[0]?.summary).toBe(
+      'Two resources of this run claim namespace "team"',
+    );
+    expect((await set().apply(same)).diagnostics).toEqual([]);
+  });
+
   test("what a failed step wrote does not count", async () => {
     const old = await make(["mail"], true);
     await newRun();

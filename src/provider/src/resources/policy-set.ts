@@ -253,6 +253,7 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
       refuseConflicts(conflicts(prior, namespace, snapshot), namespace);
       if (prior !== null) refuseStale(context, prior, planned, snapshot);
       const removed = removals(prior, planned, snapshot);
+      refuseRivals(context, planned, removed, snapshot);
       const shown = new Set(knownNames(plannedRemovals));
       const unseen = removed.filter((queue) => !shown.has(queue));
       if (unseen.length > 0) {
@@ -263,8 +264,7 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
         );
       }
       const gone = removed.filter((queue) => !history.hasWritten(kind, queue));
-      if (planned.prune) refuseRivals(namespace, removed, gone);
-      else warnOfKept(context, prior?.namespace ?? namespace, removed, gone);
+      warnOfKept(context, prior?.namespace ?? namespace, removed, gone);
       await write(prior, planned, gone, snapshot, sync);
       return history.record(kind, prior?.namespace ?? namespace, policies.keys(), gone);
     });
@@ -284,13 +284,24 @@ export function policySet(kind: PolicyKind, typeName: string, description: strin
     return [...all].sort(compareBytes);
   }
 
-  function refuseRivals(namespace: string, removed: readonly string[], gone: readonly string[]): void {
-    if (removed.length === gone.length) return;
-    const rivals = removed.filter((queue) => !gone.includes(queue));
+  /** Another resource of this run wants otherwise what this one would remove or change. */
+  function refuseRivals(
+    { client }: ClientContext<Client>,
+    planned: PolicySet,
+    removed: readonly string[],
+    snapshot: Snapshot,
+  ): void {
+    const changed = differences(kind, planned.policies, snapshot.owned).flatMap(([queue, how]) =>
+      how === "was changed" ? [queue] : [],
+    );
+    const touched = planned.prune ? [...changed, ...removed] : changed;
+    const rivals = touched.filter((queue) => client.history.hasWritten(kind, queue));
+    if (rivals.length === 0) return;
     throw DiagnosticError.of(
-      `Two resources of this run claim namespace ${JSON.stringify(namespace)}`,
-      `This one removes the ${kind.name} policies of ${nameList(rivals)}, which another has just written. This one has changed ` +
-        `nothing. Put all policies of the namespace into one resource, or set prune = false in each of them.`,
+      `Two resources of this run claim namespace ${JSON.stringify(planned.namespace)}`,
+      `This one would remove or change the ${kind.name} policies of ${nameList(rivals)}, which another has just written. This ` +
+        `one has changed nothing. Put all policies of the namespace into one resource, or set prune = false in each and name ` +
+        `each queue in only one.`,
     );
   }
 

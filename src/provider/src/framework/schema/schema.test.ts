@@ -94,7 +94,7 @@ describe("validation", () => {
   });
 
   test.each<[string, Record<string, Value>, string, RegExp]>([
-    ["a missing one", { name: null }, "name", /required, but is null/],
+    ["a missing one", { name: null }, "name", /Got null, but name is required/],
     ["a text too long", { name: "12345" }, "name", /Got "12345"; accepted is 1 to 4 bytes/],
     ["bytes, not characters", { name: "éé€" }, "name", /accepted is 1 to 4 bytes/],
     ["another word", { mode: "x" }, "mode", /accepted is one of "fast", "slow"/],

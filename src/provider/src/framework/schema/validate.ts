@@ -29,7 +29,8 @@ function validateAttributes(
     const sensitive = sensitiveParent || attribute.sensitive;
     if (value === null) {
       if (attribute.presence === "required") {
-        found.push(invalid(here, `The attribute ${name} is required, but is null.`));
+        const accepts = attribute.validators[0] === undefined ? "" : `; accepted is ${attribute.validators[0].accepts}`;
+        found.push(invalid(here, `Got null, but ${name} is required${accepts}.`));
       }
       continue;
     }
@@ -43,7 +44,7 @@ function validateAttributes(
     }
     if (value instanceof Unknown) continue;
     const before = found.length;
-    validateType(attribute.type, value, here, sensitive, found);
+    validateType(attribute.type, value, here, sensitive, found, attribute.validators[0]?.accepts);
     if (found.length > before && found.slice(before).some((d) => d.severity === "error")) continue;
     validateValue(attribute, value, here, sensitive, found);
     for (const [item, at] of nestedObjects(attribute, value, here)) {
@@ -61,7 +62,14 @@ function validateValue(attribute: Attribute, value: Value, path: Path, sensitive
 }
 
 /** What the wire's types do not say: whole numbers, and no null elements in collections. Nested ones come by themselves. */
-function validateType(type: Type, value: Value, path: Path, sensitive: boolean, found: Diagnostic[]): void {
+function validateType(
+  type: Type,
+  value: Value,
+  path: Path,
+  sensitive: boolean,
+  found: Diagnostic[],
+  accepts = "a whole number",
+): void {
   if (value === null || value instanceof Unknown) return;
   const element = (elementType: Type, item: Value, at: Path) => {
     if (item === null) found.push(invalid(at, "Got null, which a collection cannot hold; leave the element out."));
@@ -70,7 +78,7 @@ function validateType(type: Type, value: Value, path: Path, sensitive: boolean, 
   switch (type.kind) {
     case "integer":
       if (!Number.isSafeInteger(value)) {
-        found.push(invalid(path, `Got ${show(value, sensitive)}; accepted is a whole number.`));
+        found.push(invalid(path, `Got ${show(value, sensitive)}; accepted is ${accepts}.`));
       }
       break;
     case "list":
@@ -98,5 +106,6 @@ function show(value: Value, sensitive: boolean): string {
   if (Array.isArray(value)) return `a list of ${value.length} elements`;
   if (value instanceof Dynamic) return "a value of another kind";
   if (typeof value === "object" && !(value instanceof Decimal)) return "an object";
-  return String(value);
+  const text = String(value);
+  return text.length > 60 ? `a number of ${text.length} characters` : text;
 }
