@@ -269,6 +269,11 @@ describe("sweep_v1", () => {
 });
 
 describe("rebuild_lanes_v1", () => {
+  test.each([null, "", "x".repeat(257)])("refuses the queue %j", async (name) => {
+    const refusal = await refusalOf(client.query("SELECT workhorse.rebuild_lanes_v1($1)", [name]));
+    expect(refusal).toMatchObject({ code: "WH002", message: expect.stringContaining("accepted: 1 to 256 bytes") });
+  });
+
   const limits = {
     rate: { limit: 100, intervalMs: 1, burst: 100 },
     perKey: { limit: 1, intervalMs: DAY_MS, burst: 2 },

@@ -299,7 +299,8 @@ BEGIN
       IF v_count < v_picked THEN
         -- Those that are locked stay at the head of their lanes, and the next round passes over them.
         FOR r IN
-          SELECT v_lane[p.n] AS n, p.id, j.place, j.concurrency_key, j.state = 'ready' AS locked FROM unnest(v_ids) WITH ORDINALITY AS p (id, n)
+          SELECT v_lane[p.n] AS n, p.id, j.place, j.concurrency_key, j.state = 'ready' AS locked
+          FROM unnest(v_ids) WITH ORDINALITY AS p (id, n)
           LEFT JOIN workhorse.job AS j ON j.id = p.id
           WHERE j.state IS DISTINCT FROM 'active' OR j.started_at <> p_now OR j.worker_id <> p_worker_id
         LOOP

@@ -77,7 +77,9 @@ BEGIN
   IF g.max_active IS NOT NULL THEN
     SELECT count(*) FILTER (WHERE j.lease_expires_at > v_now), array_agg(j.id) FILTER (WHERE j.lease_expires_at <= v_now)
     INTO v_active, v_expired FROM workhorse.job AS j WHERE j.queue_name = p_queue AND j.state = 'active';
-    IF v_expired IS NOT NULL THEN
+    -- Where all of them would fit in anyway, it does not matter whether one of them was extended.
+    IF v_expired IS NOT NULL
+      AND (g.max_active_per_key IS NOT NULL OR v_active + cardinality(v_expired) + v_room > g.max_active) THEN
       g.unsettled := workhorse.unsettled(v_expired, v_now);
       v_active := v_active + coalesce(cardinality(g.unsettled), 0);
     END IF;

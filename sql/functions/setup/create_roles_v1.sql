@@ -44,8 +44,8 @@ BEGIN
   FOREACH v_function IN ARRAY ARRAY[
     'enqueue_v1(jsonb)', 'claim_v1(text, text, integer, integer)', 'heartbeat_v1(bigint[], bigint[], integer)',
     'complete_v1(bigint, bigint, jsonb)', 'complete_many_v1(bigint[], bigint[], text[])',
-    'fail_v1(bigint, bigint, jsonb, bigint, boolean)', 'release_v1(bigint, bigint, bigint)', 'cancel_v1(bigint)', 'recover_expired_v1(integer)', 'promote_v1(integer)',
-    'sweep_v1(integer, bigint)', 'back_off_v1(text, text, bigint, text)'] LOOP
+    'fail_v1(bigint, bigint, jsonb, bigint, boolean)', 'release_v1(bigint, bigint, bigint)', 'cancel_v1(bigint)',
+    'recover_expired_v1(integer)', 'promote_v1(integer)', 'sweep_v1(integer, bigint)', 'back_off_v1(text, text, bigint, text)'] LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION workhorse.%s TO %I', v_function, p_prefix || '_worker');
   END LOOP;
 

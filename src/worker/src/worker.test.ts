@@ -49,6 +49,15 @@ describe("jobs", () => {
     for (const id of ids) expect(await stored(id)).toMatchObject({ state: "completed", result: { of: id } });
   });
 
+  test("that are more than one statement takes end in several", async () => {
+    const worker = make({ concurrency: 450 }).handle("a", () => {});
+    await queue.enqueueMany(Array.from({ length: 450 }, () => ({ type: "a", queue: "mail" })));
+    void worker.run();
+    await pool.untilCompleted(450);
+    expect(pool.sent(/complete_(many_)?v1/)).toHaveLength(3);
+    expect((await worker.stop()).ended).toMatchObject({ completed: 450, leaseLost: 0 });
+  });
+
   test("that end together with one whose result cannot be stored, or whose lease is lost", async () => {
     const released = gate();
     const started = new Recording<ClaimedJob>();

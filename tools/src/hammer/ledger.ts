@@ -1,5 +1,5 @@
 import type { Client, Pool } from "pg";
-import { findExcess } from "../start/check/bucket";
+import { findExcess } from "../bounds/bucket";
 import type { Scenario } from "./scenarios";
 
 /**

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import { Queue, type Rate } from "@workhorse/queue";
 import { Client, Pool } from "pg";
+import type { RateFrom } from "../bounds/bucket";
 import { DEFAULT_POSTGRES_MAJOR, startPostgres } from "../postgres";
 import { terraformSandbox } from "../terraform";
-import type { RateFrom } from "./check/bucket";
 import { readEvidence } from "./check/evidence";
 import { type Expectation, judge } from "./check/judge";
 import { CleanUp } from "./clean-up";

@@ -1,5 +1,5 @@
+import { allowance, findExcess, type RateFrom } from "../../bounds/bucket";
 import { formatRate } from "../format";
-import { allowance, findExcess, type RateFrom } from "./bucket";
 import type { Evidence, Start } from "./evidence";
 import { mostAtOnce } from "./slots";
 
