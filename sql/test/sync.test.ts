@@ -18,6 +18,12 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
+/** When the policies were last changed, by queue. In microseconds: two syncs may fall into one millisecond of a Date. */
+async function updatedUs(table: string): Promise<number[]> {
+  const times = `SELECT extract(epoch FROM updated_at) * 1000000 AS us FROM ${table} ORDER BY queue_name`;
+  return (await rows(client, times)).map(({ us }) => Number(us));
+}
+
 describe.each(kinds)("sync of $name policies", ({ name, table, lock, sync, define, row }) => {
   const all = () => rows(client, `SELECT * FROM ${table} ORDER BY queue_name`);
   const changes = () => rows(client, "SELECT queue_name, revision FROM workhorse.rate_limit_change ORDER BY 1, 2");
@@ -47,11 +53,7 @@ describe.each(kinds)("sync of $name policies", ({ name, table, lock, sync, defin
   });
 
   test("changes only what differs: updated_at moves and a notification goes out for that alone", async () => {
-    // In microseconds: a Date would have none, and two syncs may fall into one millisecond.
-    const times = async () =>
-      (
-        await rows(client, `SELECT extract(epoch FROM updated_at) * 1000000 AS us FROM ${table} ORDER BY queue_name`)
-      ).map(({ us }) => Number(us));
+    const times = () => updatedUs(table);
     await sync(client, "n", [define("a"), define("b"), define("c")]);
     await listener.taken();
     const [a, b, c] = await times();
@@ -276,10 +278,11 @@ test("one kind's lock does not hold up the other's synchronisers", async () => {
 test("a change of perKey alone is a change; null and left out are the same", async () => {
   const perKey = { limit: 1, intervalMs: 1, burst: 1 };
   const { sync, define } = rateLimitKind;
-  const [first] = await sync(client, "n", [define("q")]);
+  await sync(client, "n", [define("q")]);
+  const [firstUs] = await updatedUs("workhorse.rate_limit_policy");
   const [second] = await sync(client, "n", [{ ...define("q"), perKey }]);
   expect(second).toMatchObject({ per_key_limit: 1, per_key_interval_ms: 1, per_key_burst: 1 });
-  expect((second!.updated_at as Date) > (first!.updated_at as Date)).toBe(true);
+  expect((await updatedUs("workhorse.rate_limit_policy"))[0]).toBeGreaterThan(firstUs!);
   expect(await sync(client, "n", [{ ...define("q"), perKey }])).toEqual([second]);
   const [third] = await sync(client, "n", [{ ...define("q"), perKey: null }]);
   expect(third).toMatchObject({ per_key_limit: null, per_key_interval_ms: null, per_key_burst: null });
